@@ -1,0 +1,575 @@
+"""Tensor: an array that remembers how it was made. Knows how to record and replay, and which NumPy function each operator
+and method stands for; knows none of their derivatives (ops.py does).
+
+`apply` is the only place that records.
+"""
+
+import numpy as np
+
+from minigrad import autograd, explain, primitives
+from minigrad.autograd import Node, Value
+from minigrad.modes import Mode, readable, recording
+
+float32, float64, int64, bool_ = map(np.dtype, ("float32", "float64", "int64", "bool"))
+_FLOAT32 = float32
+_default = [float32]
+
+
+def get_default_dtype():
+    """The dtype of tensors made from Python floats, and of integer / integer: float32 unless set otherwise."""
+    return _default[0]
+
+
+def set_default_dtype(dtype):
+    """Make `dtype` (float32 or float64) what Python floats become."""
+    dtype = np.dtype(dtype)
+    if dtype not in (float32, float64):
+        raise TypeError(f"The default dtype can be float32 or float64, got {dtype}.")
+    _default[0] = dtype
+
+
+# ---------------------------------------------------------------- recording
+
+
+def apply(fun, *args, **kwargs):
+    """Compute fun(*args, **kwargs) on the arrays inside, and remember it if an argument wants a gradient."""
+    arrays = [a.data if isinstance(a, Tensor) else a for a in args]
+    try:
+        y = fun(*arrays, **kwargs)
+    except (ValueError, TypeError, IndexError) as error:
+        raise explain.failed_call(error, fun, arrays, kwargs) from None
+    return _remember(fun, args, arrays, kwargs, y, None)
+
+
+def apply_kernel(kernel, *args, **kwargs):
+    """The same for a kernel, whose forward returns (value, what its backward needs)."""
+    arrays = [a.data if isinstance(a, Tensor) else a for a in args]
+    try:
+        y, saved = kernel.forward(*arrays, **kwargs)
+    except (ValueError, TypeError, IndexError) as error:
+        raise explain.failed_call(error, kernel.forward, arrays, kwargs) from None
+    return _remember(kernel.forward, args, arrays, kwargs, y, saved)
+
+
+def _remember(fun, args, arrays, kwargs, y, saved):
+    if type(y) is tuple:
+        return _remember_items(fun, args, kwargs, y, saved)
+    if type(y) is not np.ndarray:
+        y = np.asarray(y)
+    if y.dtype is not _FLOAT32:
+        y = _keep_precision(fun, y, arrays)
+    out = Tensor(y)
+    if y.base is not None:
+        _share_writes(out, args)
+    if recording.get():
+        needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
+        if True in needs:
+            row = _row(fun)
+            if row is not CONSTANT:
+                reads = row.reads.get(needs) or _first_look(row, needs)
+                out.node = Node(fun, _known(args, needs, reads), kwargs, needs, y if reads[0] else None, out.writes, y.shape, y.dtype, saved)  # fmt: skip
+                out._requires_grad = True
+    return out
+
+
+def _row(fun):
+    row = autograd.RULES.get(fun)
+    if row is None:
+        raise explain.no_rule(fun)
+    return row
+
+
+def _first_look(row, needs):
+    row.reads[needs] = row.what_is_read(needs)
+    return row.reads[needs]
+
+
+def _known(args, needs, reads):
+    """The arguments as the graph keeps them: those that no rule reads are let go, and their nodes stand in for them."""
+    if False not in reads[1:]:
+        return args
+    return tuple([
+        a if kept or not needed or a.node is None else a.node for a, needed, kept in zip(args, needs, reads[1:])
+    ])  # fmt: skip
+
+
+def _remember_items(fun, args, kwargs, ys, saved):
+    """A function of several values: one node for the tuple, and one for each item taken out of it."""
+    ys = tuple(map(np.asarray, ys))
+    outs = tuple(Tensor(y) for y in ys)
+    needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
+    if recording.get() and True in needs:
+        row = _row(fun)
+        reads = row.reads.get(needs) or _first_look(row, needs)
+        likes = tuple(_Like(y.shape, y.dtype) for y in ys)
+        node = Node(fun, _known(args, needs, reads), kwargs, needs, ys if reads[0] else None, [0], likes, None, saved)
+        for i, out in enumerate(outs):
+            if out.dtype.kind == "f":
+                item = _row(autograd.take_item)
+                item.reads.get((True, False)) or _first_look(item, (True, False))
+                out.node = Node(autograd.take_item, (node, i), {}, (True, False), None, out.writes, out.shape, out.dtype, None)
+                out._requires_grad = True
+    return outs
+
+
+class _Like:
+    """The shape and dtype of an array that is not kept."""
+
+    def __init__(self, shape, dtype):
+        self.shape, self.dtype = shape, dtype
+
+
+CONSTANT = object()  # in the table: a function whose value never carries a gradient (comparisons, argmax ...)
+_FREE = {primitives.cast}  # functions whose result dtype is asked for, not promoted
+
+
+def _keep_precision(fun, y, arrays):
+    """PyTorch's promotion: scalars, 0-d arrays and integers never widen a float; integer / integer is the default dtype."""
+    if y.dtype.kind != "f" or fun in _FREE:
+        if y.dtype.kind in "cO":
+            raise explain.unsupported_dtype(fun, y.dtype)
+        return y
+    floats = [a.dtype for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind == "f" and a.ndim]
+    floats = floats or [a.dtype for a in arrays if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind == "f"]
+    wanted = max(floats, key=lambda dtype: dtype.itemsize) if floats else _default[0]
+    return y if y.dtype == wanted else y.astype(wanted)
+
+
+def _share_writes(out, args):
+    """A view shares its memory, so it shares the count of writes too."""
+    for a in args:
+        if isinstance(a, Tensor) and np.may_share_memory(out.data, a.data):
+            out.writes = a.writes
+
+
+# ---------------------------------------------------------------- gradients as values
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False):
+    """The gradients of `outputs` with respect to `inputs`, as a tuple of Tensors; `.grad` fields are left alone.
+
+    outputs       a Tensor or several; scalars, unless grad_outputs gives a gradient of the same shape for each
+    inputs        a Tensor or several; leaves or computed values
+    create_graph  the gradients have a history of their own and can be differentiated again (the only door to that)
+    allow_unused  give None for an input that the outputs do not depend on, instead of an error
+    """
+    outputs, inputs = _listed(outputs), _listed(inputs)
+    seeds = _listed(grad_outputs) if grad_outputs is not None else [None] * len(outputs)
+    if len(seeds) != len(outputs):
+        raise ValueError(f"grad got {len(outputs)} outputs but {len(seeds)} grad_outputs; give one for each.")
+    for x in inputs:
+        if not x._requires_grad:
+            raise RuntimeError(f"grad: an input of shape {x.shape} does not require a gradient. Call x.requires_grad_() before computing with it.")  # fmt: skip
+    keep = create_graph if retain_graph is None else retain_graph
+    keys = [_key(x) for x in inputs]
+    with Mode(recording, create_graph):
+        found = _reverse(outputs, seeds, set(keys), keep, _wrap if create_graph else None)
+        gradients = [found.get(key) for key in keys]
+    for x, gradient in zip(inputs, gradients):
+        if gradient is None and not allow_unused:
+            raise RuntimeError(f"grad: an input of shape {x.shape} was not used to compute the outputs. Pass allow_unused=True to get None for it.")  # fmt: skip
+    return tuple(g if g is None or isinstance(g, Tensor) else Tensor(np.array(g)) for g in gradients)
+
+
+def _reverse(outputs, seeds, wanted, retain_graph, wrap):
+    """Check the outputs, sow the seeds, run the reverse pass."""
+    pending = {}
+    for output, seed in zip(outputs, seeds):
+        if not output._requires_grad:
+            raise RuntimeError(explain.nothing_to_differentiate(output))
+        g = _seed(output, seed)
+        g = g if wrap else g.data
+        key = _key(output)
+        pending[key] = autograd.plus(pending[key], g) if key in pending else g
+    return autograd.pull_back(pending, wanted, retain_graph, wrap)
+
+
+def _seed(output, gradient):
+    """The gradient to start from: ones for a scalar, else what the caller gives, which must have the output's shape."""
+    if gradient is None:
+        if output.data.size != 1:
+            raise RuntimeError(explain.not_a_scalar(output))
+        return Tensor(np.ones_like(output.data))
+    data = gradient.data if isinstance(gradient, Tensor) else np.asarray(gradient)
+    if data.shape != output.shape or data.dtype.kind != "f":
+        raise RuntimeError(explain.wrong_seed(output, data))
+    if data.dtype == output.dtype and isinstance(gradient, Tensor):
+        return gradient
+    return Tensor(data.astype(output.dtype))
+
+
+def _key(tensor):
+    """What stands for a tensor in the graph: its node, or the tensor itself if it is a leaf."""
+    return tensor if tensor.node is None else tensor.node
+
+
+def _listed(tensors):
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _wrap(array, node):
+    """An array that the graph kept, as the Tensor it was."""
+    out = Tensor(array)
+    out.node, out._requires_grad = node, node is not None
+    return out
+
+
+def _differentiate(definition, args, kwargs, g, needs):
+    """The recorded gradients of a kernel: run its definition on the same arguments and differentiate that."""
+    with Mode(readable, True):
+        aliases = [apply(np.reshape, a, a.shape) if needed else a for a, needed in zip(args, needs)]
+        y = definition(*aliases, **kwargs)
+        wanted = [a for a, needed in zip(aliases, needs) if needed]
+        found = iter(grad(y, wanted, g, create_graph=True, allow_unused=True))
+    return [next(found) if needed else None for needed in needs]
+
+
+_wrap.differentiate = _differentiate
+
+
+# ---------------------------------------------------------------- Tensor
+
+
+class Tensor(Value):
+    """An array (`data`), the gradient that backward left for it (`grad`), and how it was made (`node`, None for a leaf).
+
+    Operators and methods mean what they mean in PyTorch. `t.data` is the bare NumPy array: writing into it is seen by nobody
+    (use in-place methods under no_grad, which are counted, so that backward can refuse).
+    """
+
+    __slots__ = ("data", "grad", "node", "_requires_grad", "writes", "__weakref__")
+    __array_priority__ = 1000
+
+    def __init__(self, data):
+        self.data, self.grad, self.node, self._requires_grad = data, None, None, False
+        self.writes = [0]  # when its memory was last written, by the clock that also counts births; shared by views
+
+    # -------- what it is
+
+    @property
+    def shape(self):
+        return self.data.shape
+
+    @property
+    def dtype(self):
+        return self.data.dtype
+
+    @property
+    def ndim(self):
+        return self.data.ndim
+
+    def size(self, dim=None):
+        """The shape, or the length of one axis."""
+        return self.data.shape if dim is None else self.data.shape[dim]
+
+    def dim(self):
+        return self.data.ndim
+
+    def numel(self):
+        return self.data.size
+
+    @property
+    def is_leaf(self):
+        return self.node is None
+
+    @property
+    def grad_fn(self):
+        """PyTorch's name for the node."""
+        return self.node
+
+    @property
+    def device(self):
+        return "cpu"
+
+    @property
+    def requires_grad(self):
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, wanted):
+        self.requires_grad_(wanted)
+
+    def requires_grad_(self, requires_grad=True):
+        """Ask for a gradient (on a leaf); returns self."""
+        if requires_grad and self.data.dtype.kind != "f":
+            raise TypeError(explain.integer_gradient(self.data.dtype))
+        if self.node is not None and not requires_grad:
+            raise RuntimeError("Only a leaf can stop requiring its gradient; take x.detach() of a computed value instead.")
+        self._requires_grad = bool(requires_grad)
+        return self
+
+    def __repr__(self):
+        return explain.tensor_repr(self)
+
+    def __len__(self):
+        if not self.data.ndim:
+            raise TypeError("A 0-d tensor has no length; x.item() gives its number.")
+        return len(self.data)
+
+    def __iter__(self):
+        if not self.data.ndim:
+            raise TypeError("A 0-d tensor cannot be iterated over; x.item() gives its number.")
+        return (self[i] for i in range(len(self.data)))
+
+    def __bool__(self):
+        if self.data.size != 1:
+            raise ValueError(
+                f"The truth of a tensor of shape {self.shape} is ambiguous; use (x > 0).all() or .any() of it."
+            )
+        return bool(self.data.reshape(()))
+
+    def __float__(self):
+        return float(self.item())
+
+    def __int__(self):
+        return int(self.item())
+
+    def __index__(self):
+        if self.data.dtype.kind not in "iu":
+            raise TypeError(f"Only an integer tensor can be an index, got {self.data.dtype}.")
+        return int(self.item())
+
+    def __format__(self, spec):
+        return format(self.item(), spec) if spec and not self.data.ndim else str(self)
+
+    __hash__ = object.__hash__
+
+    # -------- leaving the graph
+
+    def item(self):
+        """The one number inside, as a Python number."""
+        if self.data.size != 1:
+            raise ValueError(f"item() is for tensors of one element, this one has shape {self.shape}; use tolist() or numpy().")
+        return self.data.item()
+
+    def tolist(self):
+        return self.data.tolist()
+
+    def numpy(self):
+        """The array inside, shared. Refused where a gradient would be lost unnoticed."""
+        if self._requires_grad:
+            raise RuntimeError(explain.LEAVES_THE_GRAPH.format(what="numpy()"))
+        return self.data
+
+    def __array__(self, dtype=None, copy=None):
+        if self._requires_grad:
+            raise RuntimeError(explain.LEAVES_THE_GRAPH.format(what="np.asarray of it"))
+        return np.array(self.data, dtype=dtype, copy=copy)
+
+    def detach(self):
+        """The same memory, without history."""
+        out = Tensor(self.data)
+        out.writes = self.writes
+        return out
+
+    def clone(self):
+        """A copy of its own memory; the gradient passes through."""
+        return apply(primitives.cast, self, self.data.dtype)
+
+    def __copy__(self):
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo):
+        if self.node is not None:
+            raise RuntimeError("Only leaves can be deep-copied, because a computed tensor is part of a graph; copy x.detach() instead.")  # fmt: skip
+        out = memo[id(self)] = type(self).__new__(type(self))
+        Tensor.__init__(out, self.data.copy())
+        out._requires_grad = self._requires_grad
+        out.grad = None if self.grad is None else self.grad.__deepcopy__(memo)
+        return out
+
+    def __reduce__(self):
+        if self.node is not None:
+            raise RuntimeError("Only leaves can be pickled, because a computed tensor is part of a graph; pickle x.detach() instead.")  # fmt: skip
+        return _rebuild, (type(self), self.data, self._requires_grad)
+
+    # -------- the reverse pass
+
+    def backward(self, gradient=None, retain_graph=False):
+        """Add the gradient of this value to `.grad` of every leaf it was computed from.
+
+        gradient      of this value, in its shape; may be left out for a single number
+        retain_graph  keep the history, to go through it again
+        """
+        for leaf, g in _reverse([self], [gradient], None, retain_graph, None).items():
+            if leaf.grad is None:
+                leaf.grad = Tensor(np.array(g))  # the one copy: until here gradients are shared freely
+            else:
+                leaf.grad.data = leaf.grad.data + g
+
+    # -------- in place: only where no history can be falsified
+
+    def _write(self, compute):
+        if recording.get() and (self._requires_grad or self.node is not None):
+            raise RuntimeError(explain.in_place(self))
+        try:
+            compute(self.data)
+        except (ValueError, TypeError, IndexError) as error:
+            raise type(error)(f"In-place change of a tensor of shape {self.shape} and dtype {self.dtype} failed: {error}") from None
+        self.writes[0] = next(autograd.clock)
+        return self
+
+    def add_(self, other, *, alpha=1):
+        other = other if alpha == 1 else _array(other) * alpha
+        return self._write(lambda x: np.add(x, _array(other), out=x, casting="same_kind"))
+
+    def sub_(self, other, *, alpha=1):
+        return self.add_(other, alpha=-alpha)
+
+    def mul_(self, other):
+        return self._write(lambda x: np.multiply(x, _array(other), out=x, casting="same_kind"))
+
+    def div_(self, other):
+        return self._write(lambda x: np.divide(x, _array(other), out=x, casting="same_kind"))
+
+    def fill_(self, value):
+        return self._write(lambda x: x.fill(_array(value)))
+
+    def zero_(self):
+        return self.fill_(0)
+
+    def copy_(self, other):
+        return self._write(lambda x: np.copyto(x, _array(other), casting="same_kind"))
+
+    def clamp_(self, min=None, max=None):
+        return self._write(lambda x: np.clip(x, min, max, out=x))
+
+    def __setitem__(self, index, value):
+        if isinstance(value, Tensor) and value._requires_grad and recording.get():
+            raise RuntimeError("Writing a tensor that requires a gradient into another would lose its history; use where, stack or concatenate to build the result.")  # fmt: skip
+        self._write(lambda x: x.__setitem__(_plain_index(index), _array(value)))
+
+    # -------- operators
+
+    def __add__(self, other):
+        return apply(np.add, self, other)
+
+    def __radd__(self, other):
+        return apply(np.add, other, self)
+
+    def __sub__(self, other):
+        return apply(np.subtract, self, other)
+
+    def __rsub__(self, other):
+        return apply(np.subtract, other, self)
+
+    def __mul__(self, other):
+        return apply(np.multiply, self, other)
+
+    def __rmul__(self, other):
+        return apply(np.multiply, other, self)
+
+    def __truediv__(self, other):
+        return apply(np.true_divide, self, other)
+
+    def __rtruediv__(self, other):
+        return apply(np.true_divide, other, self)
+
+    def __pow__(self, other):
+        if type(other) in (int, float) and other == 2:
+            return apply(np.square, self)  # 20 times faster than np.power
+        return apply(np.power, self, other)
+
+    def __rpow__(self, other):
+        return apply(np.power, other, self)
+
+    def __matmul__(self, other):
+        return apply(np.matmul, self, other)
+
+    def __rmatmul__(self, other):
+        return apply(np.matmul, other, self)
+
+    def __neg__(self):
+        return apply(np.negative, self)
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return apply(np.absolute, self)
+
+    def __iadd__(self, other):
+        return self._in_place_or_new(np.add, other)
+
+    def __isub__(self, other):
+        return self._in_place_or_new(np.subtract, other)
+
+    def __imul__(self, other):
+        return self._in_place_or_new(np.multiply, other)
+
+    def __itruediv__(self, other):
+        return self._in_place_or_new(np.true_divide, other)
+
+    def _in_place_or_new(self, fun, other):
+        """x += y: under no_grad in place, as PyTorch's update rules expect; of a computed value, a new tensor."""
+        if not recording.get():
+            return self._write(lambda x: fun(x, _array(other), out=x, casting="same_kind"))
+        if self._requires_grad and self.node is None:
+            raise RuntimeError(explain.in_place(self))
+        return apply(fun, self, other)
+
+    def __getitem__(self, index):
+        return apply(primitives.getitem, self, _plain_index(index))
+
+    def __contains__(self, number):
+        return bool((self.data == _array(number)).any())
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if method != "__call__":
+            raise TypeError(f"np.{ufunc.__name__}.{method} does not work on tensors; sum, amax, cumsum and their like do.")
+        if kwargs:
+            raise TypeError(f"np.{ufunc.__name__} on a tensor cannot take {', '.join(kwargs)}=, which would bypass the history.")
+        return apply(ufunc, *inputs)
+
+    def __array_function__(self, fun, types, args, kwargs):
+        if kwargs.get("out") is not None:
+            raise TypeError(f"{fun.__name__} on a tensor cannot take out=, which would bypass the history.")
+        if fun in FROM_NUMPY:
+            return FROM_NUMPY[fun](*args, **kwargs)
+        return apply(fun, *args, **kwargs)
+
+
+FROM_NUMPY = {}  # NumPy functions that ops.py composes from others, or whose arguments need rearranging
+
+
+def _rebuild(cls, data, requires_grad):
+    out = cls.__new__(cls)
+    Tensor.__init__(out, data)
+    out._requires_grad = requires_grad
+    return out
+
+
+def _array(x):
+    return x.data if isinstance(x, Tensor) else x
+
+
+def _plain_index(index):
+    """The index with every tensor in it replaced by its array."""
+    if isinstance(index, Tensor):
+        return index.data
+    if isinstance(index, tuple):
+        return tuple(_plain_index(part) for part in index)
+    if isinstance(index, list):
+        return [_plain_index(part) for part in index]
+    return index
+
+
+def as_tensor(x, dtype=None):
+    """x itself if it is a tensor (of that dtype), else a tensor of it; Python floats become the default dtype."""
+    if isinstance(x, Tensor):
+        return x if dtype is None or x.dtype == np.dtype(dtype) else apply(primitives.cast, x, np.dtype(dtype))
+    try:
+        array = np.asarray(_arrays_inside(x))
+    except ValueError:
+        raise ValueError("A tensor needs rows of equal length; this nested list is ragged. Pad the rows first.") from None
+    if array.dtype.kind not in "fiub":
+        raise explain.unsupported_dtype(None, array.dtype)
+    if dtype is None and array.dtype.kind == "f" and not isinstance(x, (np.ndarray, np.generic)):
+        dtype = _default[0]
+    return Tensor(array if dtype is None else array.astype(dtype, copy=False))
+
+
+def _arrays_inside(x):
+    if isinstance(x, (list, tuple)):
+        return [_arrays_inside(part) for part in x]
+    return x.numpy() if isinstance(x, Tensor) else x

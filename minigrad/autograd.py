@@ -1,0 +1,295 @@
+"""The reverse pass and the table of rules. This module knows no calculus: what it knows is the table.
+
+A recorded computation is a graph of Nodes, each saying which function made a value, from what. The table says, for each
+function and each of its arguments, how a gradient of the value becomes a gradient of the argument (a vector-Jacobian
+product, *vjp*). The reverse pass walks the nodes newest first, asks the table, and adds up.
+
+Words used here and in the rules: g is the gradient of the value (of a scalar loss with respect to it), y the value itself
+(z where y is an argument), x, y the arguments. A *leaf* is a tensor that wants a gradient and was not computed from others.
+"""
+
+import itertools
+from operator import attrgetter
+
+import numpy as np
+
+from minigrad.modes import current_module
+
+RULES = {}  # function -> Row
+clock = itertools.count(1)  # counts births of nodes and writes into tensors, so that one can be older than the other
+
+
+# ---------------------------------------------------------------- the table
+
+
+class Row:
+    """What the table says of one function: a rule for each argument, None where there is no gradient.
+
+    A rule is called as rule(g, y, *args, **kwargs). Its parameters tell what it reads: of one whose name begins with an
+    underscore it may look at the shape and dtype only, and the engine keeps no more than that.
+    """
+
+    def __init__(self, fun, rules):
+        self.fun, self.rules = fun, rules
+        self.reads = {}  # which arguments need a gradient -> what must be kept for it (see `what_is_read`)
+
+    def rule(self, i):
+        return self.rules[i] if i < len(self.rules) else None
+
+    def what_is_read(self, needs):
+        """(is y read?, is each argument read?) by the rules of those arguments that need a gradient."""
+        reads = [_reads(self.rule(i), len(needs)) for i, needed in enumerate(needs) if needed and self.rule(i)]
+        return tuple(map(any, zip(*reads, strict=True))) or (False,) * (len(needs) + 1)
+
+    def vjp(self, node, g, y, args, needs):
+        """The gradient of each argument that needs one, and None for the others."""
+        return [
+            rule(g, y, *args, **node.kwargs) if needed and (rule := self.rule(i)) else None
+            for i, needed in enumerate(needs)
+        ]
+
+
+class EachRow(Row):
+    """A row for functions of any number of like arguments: one rule, told which argument is meant."""
+
+    def rule(self, i):
+        return lambda g, y, *xs, **kwargs: self.rules(i, g, y, *xs, **kwargs)
+
+    def what_is_read(self, needs):
+        return _reads(self.rules, len(needs) + 1)[1:]
+
+
+class KernelRow:
+    """A hand-written pair: backward(g, y, saved, needs, *args, **kwargs) gives all gradients at once.
+
+    `definition` is the same function composed from ops. Where the gradient must itself have a gradient, the engine runs
+    the definition again and differentiates that, because what a kernel saved is a bare number to any later derivative.
+    """
+
+    def __init__(self, definition, forward, backward):
+        self.definition, self.forward, self.backward = definition, forward, backward
+        self.reads = {}
+
+    def what_is_read(self, needs):
+        return (True,) * (len(needs) + 1)
+
+    def vjp(self, node, g, y, args, needs):
+        return self.backward(g, y, node.saved, needs, *args, **node.kwargs)
+
+
+def _reads(rule, count):
+    """For y and each of `count` arguments: does the rule read its value? (A leading underscore says no.)"""
+    code = rule.__code__
+    names = code.co_varnames[1 : code.co_argcount]
+    if code.co_flags & 0x04:  # *xs: all further arguments bear that one name
+        names += (code.co_varnames[code.co_argcount + code.co_kwonlyargcount],) * (count + 1)
+    return tuple(not name.startswith("_") for name in (names + ("_",) * (count + 1))[: count + 1])
+
+
+def defvjp(fun, *rules):
+    """Add a row: one rule for each argument of `fun`, in order; None for an argument without a gradient."""
+    RULES[fun] = Row(fun, rules)
+
+
+def defvjp_each(fun, rule):
+    """Add a row for a function of any number of like arguments: rule(i, g, y, *args, **kwargs) for the i-th."""
+    RULES[fun] = EachRow(fun, rule)
+
+
+def defkernel(definition, forward, backward):
+    """Register a hand-derived pair for a definition; forward(*args, **kwargs) returns (y, saved)."""
+    RULES[forward] = definition.kernel = KernelRow(definition, forward, backward)
+
+
+# ---------------------------------------------------------------- the graph
+
+
+class Value:
+    """What a Tensor is to this module: something with `data` (an array), `node` (None for a leaf) and `writes`."""
+
+    __slots__ = ()
+
+
+class Node:
+    """How one value came to be: `fun(*args, **kwargs)`, at `birth`. Fields are public, for drawing and tracing.
+
+    fun      the function, a key of RULES          args    its arguments; a node stands in where only its shape may be read
+    needs    does each argument want a gradient?   birth   the clock when it was made
+    y        the value, where a rule reads it      writes  when the value's memory was last written
+    shape, dtype  of the value (a tuple of things with both, where the value is a tuple)
+    saved    what a kernel kept for its backward   module  the nn.Module that was running
+    """
+
+    __slots__ = ("fun", "args", "kwargs", "needs", "birth", "y", "writes", "shape", "dtype", "saved", "module", "__weakref__")
+
+    def __init__(self, fun, args, kwargs, needs, y, writes, shape, dtype, saved):
+        self.fun, self.args, self.kwargs, self.needs = fun, args, kwargs, needs
+        self.y, self.writes, self.shape, self.dtype, self.saved = y, writes, shape, dtype, saved
+        self.birth, self.module = next(clock), current_module.get()
+
+    @property
+    def parents(self):
+        """For each argument its node, the leaf that it is, or None where it wants no gradient."""
+        return [
+            (arg if type(arg) is Node or arg.node is None else arg.node) if needed else None
+            for arg, needed in zip(self.args, self.needs, strict=True)
+        ]
+
+    @property
+    def name(self):
+        return name_of(self.fun)
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def released(self):
+        return self.args is None
+
+    def release(self):
+        """Let go of everything that only the reverse pass needed."""
+        self.args = self.y = self.saved = None
+
+    def __repr__(self):
+        return f"<{self.name} made {self.shape} {self.dtype}>"
+
+
+def name_of(fun):
+    return getattr(fun, "__name__", str(fun)).strip("_")
+
+
+def take_item(items, i):
+    """The i-th of the values of a function that has several."""
+    return items[i]
+
+
+# The gradient of a tuple is a tuple, None where nothing has arrived yet.
+defvjp(take_item, lambda g, _y, _items, i: tuple(g if j == i else None for j in range(len(_items.shape))))
+
+
+# ---------------------------------------------------------------- the reverse pass
+
+
+def oldest_first(starts):
+    """All nodes behind `starts`, sorted by birth.
+
+    Lemma: a value is made only from values that exist already, so every node is younger than its parents. Read from its
+    end, the list is therefore a reverse topological order: when a node's turn comes, all who used its value have had theirs.
+    """
+    seen, stack = set(), [start for start in starts if type(start) is Node]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            if node.released:
+                raise RuntimeError(
+                    f"backward needs the history of {node}, which an earlier backward has used up and let go. To go "
+                    "through the same graph twice, call the first one with retain_graph=True; else compute the value again."
+                )
+            seen.add(node)
+            stack.extend(parent for parent in node.parents if type(parent) is Node)
+    return sorted(seen, key=attrgetter("birth"))
+
+
+def leading_to(nodes, wanted):
+    """Those of `nodes` (oldest first) through which a gradient reaches something in `wanted`, and the wanted themselves."""
+    leads = set(wanted)
+    for node in nodes:
+        if not leads.isdisjoint(node.parents):
+            leads.add(node)
+    return leads
+
+
+def pull_back(pending, wanted=None, retain_graph=False, wrap=None):
+    """The reverse pass. Returns the gradients, by leaf (or by what is `wanted`).
+
+    pending       what to start from: node or leaf -> gradient
+    wanted        nodes and leaves; if given, only what leads to them is computed
+    retain_graph  keep the history for another pass, instead of letting it go node by node
+    wrap          makes a Tensor of (array, node): then the rules compute with Tensors, and their results have a history;
+                  wrap.differentiate does the same for a kernel, through its definition
+    """
+    order = oldest_first(pending)
+    useful = None if wanted is None else leading_to(order, wanted)
+    found = {}
+    while order:
+        node = order.pop()
+        g = pending.pop(node, None)
+        if useful is not None and node in wanted and g is not None:
+            found[node] = g
+        if g is not None and (useful is None or node in useful):
+            parents = node.parents
+            needs = node.needs if useful is None else tuple([p is not None and p in useful for p in parents])
+            for parent, gradient in zip(parents, vjp(node, g, needs, wrap)):
+                if gradient is not None:
+                    gradient = fit(gradient, parent, node)
+                    before = pending.get(parent)
+                    pending[parent] = gradient if before is None else plus(before, gradient)
+        if not retain_graph:
+            node.release()
+    return pending | found
+
+
+def vjp(node, g, needs, wrap):
+    """Ask the table: the gradients of the node's arguments, from the gradient g of its value."""
+    row = RULES[node.fun]
+    check_unwritten(node, row)
+    if type(g) is tuple:
+        g = tuple(_zeros(item, wrap) if one is None else one for one, item in zip(g, node.shape, strict=True))
+    if wrap is None:
+        args = [arg.data if isinstance(arg, Value) else arg for arg in node.args]
+        return row.vjp(node, g, node.y, args, needs)
+    if isinstance(row, KernelRow):
+        return wrap.differentiate(row.definition, node.args, node.kwargs, g, needs)
+    return row.vjp(node, g, None if node.y is None else wrap(node.y, node), node.args, needs)
+
+
+def _zeros(like, wrap):
+    zeros = np.zeros(like.shape, like.dtype)
+    return zeros if wrap is None else wrap(zeros, None)
+
+
+def plus(a, b):
+    """a + b for gradients: never in place, for either may be somebody else's array."""
+    if type(a) is not tuple:
+        return a + b
+    return tuple(y if x is None else x if y is None else x + y for x, y in zip(a, b, strict=True))
+
+
+def fit(gradient, parent, node):
+    """The gradient in its argument's own shape and dtype: what broadcasting had stretched is summed, here and nowhere else."""
+    if type(gradient) is tuple:
+        return gradient
+    if gradient.shape != parent.shape:
+        gradient = unbroadcast(gradient, parent.shape, node)
+    return gradient if gradient.dtype == parent.dtype else gradient.astype(parent.dtype)
+
+
+def unbroadcast(gradient, shape, node):
+    """Sum `gradient` over the axes along which an array of `shape` was repeated to get the gradient's shape."""
+    extra = gradient.ndim - len(shape)
+    stretched = tuple(i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] != 1) if extra >= 0 else ()
+    summed = gradient.sum(axis=tuple(range(extra)) + stretched, keepdims=True) if extra > 0 or stretched else gradient
+    if extra < 0 or summed.shape[extra:] != shape:
+        raise AssertionError(
+            f"the rule of {node.name} gave a gradient of shape {tuple(gradient.shape)} for an argument of shape {shape}: "
+            "a rule must return its argument's shape, or one that broadcasting stretched it to."
+        )
+    return summed.reshape(shape)
+
+
+def check_unwritten(node, row):
+    """Refuse to differentiate when something the rules read has been written into since the value was computed."""
+    if node.y is not None and node.writes[0] > node.birth:
+        raise RuntimeError(_written(node, "the result"))
+    _, *read = row.reads[node.needs]
+    for position, arg in enumerate(node.args):
+        if read[position] and isinstance(arg, Value) and arg.writes[0] > node.birth:
+            raise RuntimeError(_written(node, f"argument {position} (shape {tuple(arg.shape)})"))
+
+
+def _written(node, what):
+    return (
+        f"backward of {node.name} needs {what} as it was, but it has been changed in place since. "
+        "Change it after backward, or compute with a copy: x.clone()."
+    )

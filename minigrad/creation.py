@@ -1,0 +1,98 @@
+"""Where tensors come from: lists, arrays, fills, ranges and random numbers, named as in PyTorch. Records nothing.
+
+Shapes are given as numbers or as a tuple. Floats are float32 unless a dtype is given; whole numbers are int64.
+"""
+
+import numpy as np
+
+from minigrad import random
+from minigrad._tensor import Tensor, as_tensor, get_default_dtype
+
+
+def tensor(data, dtype=None, requires_grad=False):
+    """A new leaf holding a copy of `data`: a number, nested lists, or an array (whose dtype is kept)."""
+    out = as_tensor(data.detach() if isinstance(data, Tensor) else data, dtype)
+    return Tensor(np.array(out.data)).requires_grad_(requires_grad)
+
+
+def from_numpy(array):
+    """A tensor on the same memory as the array."""
+    return as_tensor(array)
+
+
+def _shape(shape):
+    shape = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    return tuple(int(n) for n in shape)
+
+
+def _filled(array, dtype, requires_grad):
+    return Tensor(array.astype(dtype or get_default_dtype(), copy=False)).requires_grad_(requires_grad)
+
+
+def zeros(*shape, dtype=None, requires_grad=False):
+    return Tensor(np.zeros(_shape(shape), dtype or get_default_dtype())).requires_grad_(requires_grad)
+
+
+def ones(*shape, dtype=None, requires_grad=False):
+    return Tensor(np.ones(_shape(shape), dtype or get_default_dtype())).requires_grad_(requires_grad)
+
+
+def empty(*shape, dtype=None, requires_grad=False):
+    """Like zeros: memory that was never written is no place for surprises in a teaching engine."""
+    return zeros(*shape, dtype=dtype, requires_grad=requires_grad)
+
+
+def full(shape, fill_value, dtype=None, requires_grad=False):
+    return tensor(np.full(shape, fill_value), dtype or as_tensor(fill_value).dtype, requires_grad)
+
+
+def arange(start, end=None, step=1, dtype=None, requires_grad=False):
+    """start, start + step ... before end; whole numbers if all three are."""
+    start, end = (0, start) if end is None else (start, end)
+    array = np.arange(start, end, step)
+    return tensor(array, dtype or (get_default_dtype() if array.dtype.kind == "f" else np.int64), requires_grad)
+
+
+def linspace(start, end, steps, dtype=None, requires_grad=False):
+    return _filled(np.linspace(start, end, steps), dtype, requires_grad)
+
+
+def eye(n, m=None, dtype=None, requires_grad=False):
+    return _filled(np.eye(n, m), dtype, requires_grad)
+
+
+def randn(*shape, dtype=None, requires_grad=False, generator=None):
+    """Normal numbers, mean 0, variance 1, from the stream "default" or a np.random.Generator."""
+    return _filled((generator or random.stream()).standard_normal(_shape(shape)), dtype, requires_grad)
+
+
+def rand(*shape, dtype=None, requires_grad=False, generator=None):
+    """Uniform numbers from 0 up to 1."""
+    return _filled((generator or random.stream()).random(_shape(shape)), dtype, requires_grad)
+
+
+def randint(low, high=None, size=(), generator=None):
+    """Whole numbers from low up to, not including, high."""
+    low, high = (0, low) if high is None else (low, high)
+    return Tensor(np.asarray((generator or random.stream()).integers(low, high, _shape((tuple(size),)))))
+
+
+def randperm(n, generator=None):
+    """0 .. n-1 in random order."""
+    return Tensor((generator or random.stream()).permutation(n))
+
+
+def _like(make):
+    def like(x, dtype=None, requires_grad=False):
+        return make(*x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+    like.__name__ = like.__qualname__ = make.__name__ + "_like"
+    like.__doc__ = f"{make.__name__}, in the shape and dtype of x."
+    return like
+
+
+zeros_like, ones_like, empty_like, randn_like, rand_like = map(_like, (zeros, ones, empty, randn, rand))
+
+
+def full_like(x, fill_value, dtype=None, requires_grad=False):
+    return full(x.shape, fill_value, dtype or x.dtype, requires_grad)

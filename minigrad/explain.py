@@ -1,0 +1,119 @@
+"""The sentences: what was wrong, what was got, what to do. Knows how things fail, not how they work.
+
+Each function returns the exception or the text; who calls it raises.
+"""
+
+import numpy as np
+
+from minigrad.autograd import name_of
+
+LEAVES_THE_GRAPH = (
+    "{what}: this tensor requires a gradient, and the array would leave the graph without it. "
+    "Write x.detach().numpy() if no gradient is wanted."
+)
+
+
+def failed_call(error, fun, arrays, kwargs):
+    """The exception for a NumPy function that refused its arguments: same kind, but with the shapes and the way out."""
+    name = name_of(fun)
+    shapes = [tuple(a.shape) for a in arrays if isinstance(a, np.ndarray)]
+    if name == "matmul" and len(shapes) == 2:
+        return type(error)(_matmul(*shapes))
+    if len(shapes) >= 2 and "broadcast" in str(error):
+        listed = " and ".join(map(str, shapes))
+        return type(error)(
+            f"{name}: shapes {listed} do not broadcast. Aligned at the right, each pair of axes must be equal, or one of "
+            "them 1; reshape or unsqueeze one of them."
+        )
+    if name == "reshape":
+        return type(error)(f"reshape: a tensor of shape {shapes[0]} has {_count(shapes[0])} elements, which do not fill {_given(arrays, kwargs)}.")  # fmt: skip
+    settings = ", ".join(f"{key}={value!r}" for key, value in kwargs.items() if not isinstance(value, np.ndarray))
+    of = f" of shape {' and '.join(map(str, shapes))}" if shapes else ""
+    return type(error)(f"{name}{of}{' with ' + settings if settings else ''}: {error}.".replace("..", "."))
+
+
+def _count(shape):
+    return int(np.prod(shape, dtype=object)) if shape else 1
+
+
+def _given(arrays, kwargs):
+    return kwargs.get("shape", arrays[1] if len(arrays) > 1 else "the new shape")
+
+
+def _matmul(a, b):
+    if not a or not b:
+        return f"matmul: needs tensors of at least one axis, got shapes {a} and {b}. Use * to scale by a number."
+    inner = b[-2] if len(b) > 1 else b[0]
+    if a[-1] != inner:
+        hint = " Transposing the second would fit: x @ y.mT." if len(b) > 1 and a[-1] == b[-1] else ""
+        return (
+            f"matmul: shapes {a} and {b} do not fit: the last axis of the first ({a[-1]}) must equal "
+            f"the {'second-to-last' if len(b) > 1 else 'only'} axis of the second ({inner}).{hint}"
+        )
+    return f"matmul: the leading axes of {a} and {b} do not broadcast: {a[:-2]} against {b[:-2]}."
+
+
+def no_rule(fun):
+    return NotImplementedError(
+        f"{name_of(fun)} has no rule for its gradient in minigrad. Compose it from functions that have one, add a rule with "
+        "defvjp, or compute it outside the graph: on x.detach()."
+    )
+
+
+def unsupported_dtype(fun, dtype):
+    where = f"{name_of(fun)} gave" if fun else "This would make"
+    return TypeError(f"{where} a tensor of dtype {dtype}; minigrad knows floats, integers and booleans only.")
+
+
+def integer_gradient(dtype):
+    return TypeError(
+        f"Only floating point tensors can require a gradient, got {dtype}: a whole number cannot change by a little. "
+        "Write 3.0 instead of 3, or x.float()."
+    )
+
+
+def nothing_to_differentiate(output):
+    return (
+        f"There is nothing to differentiate: this tensor of shape {output.shape} was not computed from any tensor that "
+        "requires a gradient, or under no_grad. Set requires_grad=True on the inputs before computing."
+    )
+
+
+def not_a_scalar(output):
+    return (
+        f"backward of a tensor of shape {output.shape}: only a single number has one gradient. Reduce it (.sum(), .mean()), "
+        f"or pass the gradient to start from, of shape {output.shape}."
+    )
+
+
+def wrong_seed(output, gradient):
+    return (
+        f"The gradient to start from must be of the output's shape {output.shape} and floating point, "
+        f"got shape {gradient.shape} and dtype {gradient.dtype}."
+    )
+
+
+def in_place(tensor):
+    if tensor.node is None:
+        return (
+            "A leaf that requires a gradient cannot be changed in place while computations are recorded; "
+            "wrap the update in `with minigrad.no_grad():`, as optimizers do."
+        )
+    return (
+        f"This tensor was computed (by {tensor.node.name}) and is part of a graph; changing it in place would falsify its "
+        "history. Make a new tensor (x = x + y), or work on x.detach().clone()."
+    )
+
+
+def tensor_repr(tensor):
+    """Values, then what is not obvious: dtype if unusual, and whether it is a leaf that wants a gradient or how it was made."""
+    prefix = type(tensor).__name__.lower() + "("
+    body = np.array2string(tensor.data, prefix=prefix, separator=", ", precision=4, suppress_small=True, threshold=200)
+    notes = [] if tensor.dtype in (np.float32, np.int64, np.bool_) else [f"dtype={tensor.dtype}"]
+    if tensor.data.size == 0 or tensor.data.size > 200:
+        notes.append(f"shape={tensor.shape}")
+    if tensor.node is not None:
+        notes.append(f"grad_fn=<{tensor.node.name}>")
+    elif tensor.requires_grad:
+        notes.append("requires_grad=True")
+    return prefix + ", ".join([body, *notes]) + ")"

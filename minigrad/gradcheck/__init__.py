@@ -1,0 +1,231 @@
+"""Is a gradient right? Compares what backward gives with finite differences, in float64, and says where they differ.
+
+Knows functions of tensors, and that a derivative is a quotient of small differences; nothing of rules. `python -m
+minigrad.gradcheck` runs it over everything minigrad and models offer.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigrad import random
+from minigrad._tensor import Tensor, as_tensor, grad
+from minigrad.modes import enable_grad
+
+FLOOR = 1e-3  # a tensor whose largest gradient is below this is compared absolutely, in units of this
+TOLERANCE = 1e-6
+KINK = 1e-2  # a slope that jumps by more than this share within 2 eps is a kink, not a curve
+
+
+class GradcheckError(AssertionError):
+    """A gradient is wrong, or cannot be checked."""
+
+
+@dataclass
+class Result:
+    """What was found for one input: the worst disagreement, and what was left out."""
+
+    name: str
+    error: float  # max|analytic - numeric| / max(FLOOR, largest |gradient|)
+    index: tuple
+    analytic: float
+    numeric: float
+    largest: float  # the largest gradient; near 0 the check says little
+    kinks: int = 0
+
+    @property
+    def note(self):
+        notes = [f"{self.kinks} kinks skipped"] * bool(self.kinks)
+        return ", ".join(notes + ["zero gradient"] * (self.largest < 1e-9))
+
+    def __str__(self):
+        where = f" at index {self.index}" if self.index else ""
+        return (
+            f"{self.name}: backward gives {self.analytic:.8g}{where}, finite differences {self.numeric:.8g} "
+            f"(relative error {self.error:.2g}, largest gradient {self.largest:.3g})"
+        )
+
+
+def relative_error(analytic, numeric):
+    """max|a - n| / max(FLOOR, max|a|, max|n|): the definition used everywhere in minigrad."""
+    analytic, numeric = np.asarray(analytic), np.asarray(numeric)
+    if not analytic.size:
+        return 0.0
+    largest = max(FLOOR, np.abs(analytic).max(), np.abs(numeric).max())
+    difference = np.abs(analytic - numeric).max() / largest
+    return float(difference) if np.isfinite(difference) else float("inf")
+
+
+def gradcheck(fun, inputs=(), *, order=1, eps=1e-5, tolerance=TOLERANCE, fast=False, seed=0):
+    """True if the gradients of fun(*inputs) agree with finite differences; else raises GradcheckError, naming the worst entry.
+
+    fun     a function of Tensors that returns a Tensor or several; or a Module, whose parameters are then checked as well
+    inputs  Tensors; those that require a gradient are checked, and must be float64
+    order   2 checks the gradients of the gradients (with respect to the inputs and to the incoming gradient)
+    fast    compare along one random direction for each tensor, instead of entry by entry: for whole models
+    The incoming gradient is random (with ones, a softmax whose backward gives zeros would pass); random streams start each
+    evaluation alike, so dropout keeps its mask; the inputs are left as they were.
+    """
+    results = check(fun, inputs, order=order, eps=eps, fast=fast, seed=seed)
+    wrong = [r for r in results if not r.error <= tolerance]
+    if wrong:
+        worst = max(wrong, key=lambda r: r.error)
+        others = f" ({len(wrong)} of {len(results)} tensors are wrong.)" if len(results) > 1 else ""
+        raise GradcheckError(f"The gradient is wrong for {worst}.{others}")
+    if all(r.largest < 1e-9 for r in results) and order == 1:
+        raise GradcheckError(
+            "The check is vacuous: every gradient is zero, so any wrong rule that gives zero would pass. "
+            "Choose inputs at which the function changes."
+        )
+    return True
+
+
+def gradgradcheck(fun, inputs=(), **settings):
+    """gradcheck of the second order."""
+    return gradcheck(fun, inputs, order=2, **settings)
+
+
+def check(fun, inputs=(), *, order=1, eps=1e-5, fast=False, seed=0):
+    """The same, as a list of Results, one for each tensor; raises only where nothing can be compared."""
+    named = _differentiable(fun, inputs)
+    rng = np.random.default_rng(seed)
+    state = random.get_state()
+    outgoing = _Outgoing(fun, inputs, rng, state)
+    try:
+        scalar = outgoing if order == 1 else _Second(outgoing, [t for _, t in named], rng)
+        named = named if order == 1 else [*named, *outgoing.seeds()]
+        with enable_grad():
+            analytic = scalar.gradients([t for _, t in named])
+        return [
+            (_along_direction if fast else _entry_by_entry)(name, tensor, g, scalar, eps, rng)
+            for (name, tensor), g in zip(named, analytic, strict=True)
+        ]
+    finally:
+        random.set_state(state)
+
+
+def _differentiable(fun, inputs):
+    """(name, tensor) for all that is to be checked: float64 leaves that require a gradient."""
+    named = [(f"input {i}", x) for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+    if hasattr(fun, "named_parameters"):
+        named += [(name, p) for name, p in fun.named_parameters() if p.requires_grad]
+    if not named:
+        raise GradcheckError("There is nothing to check: no input requires a gradient. Pass tensors made with requires_grad=True.")  # fmt: skip
+    for name, tensor in named:
+        if tensor.dtype != np.float64:
+            raise GradcheckError(
+                f"{name} is {tensor.dtype}; finite differences need float64, because a step of 1e-5 drowns in float32's "
+                "rounding (1e-7 of the value). Use x.double() on inputs and module.double() on models."
+            )
+    return named
+
+
+class _Outgoing:
+    """The scalar sum(seed * output), as a function of whatever stands in the inputs now."""
+
+    def __init__(self, fun, inputs, rng, state):
+        self.fun, self.inputs, self.rng, self.state, self._seeds = fun, inputs, rng, state, None
+
+    def __call__(self):
+        random.set_state(self.state)
+        outputs = self.fun(*self.inputs)
+        outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+        outputs = [as_tensor(y) for y in outputs if as_tensor(y).dtype.kind == "f"]
+        if self._seeds is None:
+            self._seeds = [Tensor(self.rng.standard_normal(y.shape)).requires_grad_() for y in outputs]
+            if any(y.dtype != np.float64 for y in outputs):
+                raise GradcheckError(f"The function turned float64 inputs into {outputs[0].dtype}; find where it loses precision.")
+        return sum((y * s).sum() for y, s in zip(outputs, self._seeds, strict=True))
+
+    def seeds(self):
+        return [(f"incoming gradient {i}", s) for i, s in enumerate(self._seeds)]
+
+    def gradients(self, tensors):
+        return _dense(self(), tensors)
+
+
+class _Second:
+    """The scalar sum(u * gradient of the first scalar), so that its gradient is a second derivative."""
+
+    def __init__(self, first, tensors, rng):
+        self.first, self.tensors = first, tensors
+        first()  # makes the seeds
+        self.directions = [rng.standard_normal(t.shape) for t in tensors]
+
+    def __call__(self, create_graph=False):
+        gradients = grad(self.first(), self.tensors, create_graph=create_graph, allow_unused=True)
+        return sum((g * u).sum() for g, u in zip(gradients, self.directions, strict=True) if g is not None)
+
+    def gradients(self, tensors):
+        return _dense(self(create_graph=True), tensors)
+
+
+def _dense(scalar, tensors):
+    """The gradients as arrays, zeros where the scalar does not depend on a tensor."""
+    if not isinstance(scalar, Tensor) or not scalar.requires_grad:
+        return [np.zeros(t.shape) for t in tensors]
+    found = grad(scalar, tensors, allow_unused=True)
+    return [np.zeros(t.shape) if g is None else g.data for g, t in zip(found, tensors, strict=True)]
+
+
+def _value(scalar):
+    return float(as_tensor(scalar()).data)
+
+
+def _entry_by_entry(name, tensor, analytic, scalar, eps, rng):
+    """Move each entry a little up and down, and compare slopes."""
+    numeric, kinks = np.zeros(tensor.shape), np.zeros(tensor.shape, bool)
+    middle = _value(scalar)
+    for index in np.ndindex(tensor.shape):
+        kept = tensor.data[index]
+        try:
+            tensor.data[index] = kept + eps
+            up = _value(scalar)
+            tensor.data[index] = kept - eps
+            down = _value(scalar)
+        finally:
+            tensor.data[index] = kept
+        numeric[index] = (up - down) / (2 * eps)
+        kinks[index] = abs(up - 2 * middle + down) > KINK * eps * max(1.0, abs(numeric[index]))
+    analytic, numeric = np.where(kinks, 0, analytic), np.where(kinks, 0, numeric)
+    return _result(name, analytic, numeric, int(kinks.sum()))
+
+
+def _along_direction(name, tensor, analytic, scalar, eps, rng):
+    """Move the whole tensor along one random direction: two evaluations, however many entries."""
+    direction = rng.standard_normal(tensor.shape)
+    kept = tensor.data.copy()
+    try:
+        np.copyto(tensor.data, kept + eps * direction)
+        up = _value(scalar)
+        np.copyto(tensor.data, kept - eps * direction)
+        down = _value(scalar)
+    finally:
+        np.copyto(tensor.data, kept)
+    return _result(name, np.array((analytic * direction).sum()), np.array((up - down) / (2 * eps)), 0)
+
+
+def _result(name, analytic, numeric, kinks):
+    if not analytic.size:
+        return Result(name, 0.0, (), 0.0, 0.0, 0.0, kinks)
+    distance = np.abs(analytic - numeric)
+    index = np.unravel_index(np.argmax(np.where(np.isnan(distance), np.inf, distance)), distance.shape)
+    index = tuple(int(i) for i in index)
+    largest = float(np.nanmax(np.abs([analytic, numeric])))
+    return Result(name, relative_error(analytic, numeric), index, float(analytic[index]), float(numeric[index]), largest, kinks)
+
+
+@dataclass
+class Sample:
+    """One thing to check: make(rng) gives (fun, inputs), all in float64. The layers declare theirs in samples.py beside them."""
+
+    group: str
+    name: str
+    make: object
+    fast: bool = False
+    second: bool = True
+
+
+def leaf(array):
+    """A float64 tensor that requires its gradient."""
+    return Tensor(np.array(array, dtype=np.float64)).requires_grad_()

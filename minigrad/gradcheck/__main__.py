@@ -1,0 +1,60 @@
+"""python -m minigrad.gradcheck: check every op, kernel, layer, block and model against finite differences, and print a table.
+
+Knows where the samples are declared; exits with 1 if a gradient is wrong.
+"""
+
+import argparse
+import sys
+import time
+
+import numpy as np
+
+from minigrad import manual_seed, samples
+from minigrad.gradcheck import TOLERANCE, check
+from minigrad.nn import samples as nn_samples
+from models import samples as model_samples
+
+GROUPS = ("op", "function", "kernel", "definition", "layer", "block", "model")
+
+
+def all_samples():
+    """Every sample that any layer declares."""
+    return [*samples.SAMPLES, *nn_samples.SAMPLES, *model_samples.SAMPLES]
+
+
+def worst(sample, order):
+    """The worst Result of a sample's tensors; small ones entry by entry, whole models along random directions."""
+    manual_seed(0)
+    fun, inputs = sample.make(np.random.default_rng(0))
+    return max(check(fun, inputs, order=order, fast=sample.fast, seed=1), key=lambda result: result.error)
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(prog="python -m minigrad.gradcheck", description=__doc__.split("\n")[0].split(": ")[1])
+    parser.add_argument("names", nargs="*", help="check only what contains one of these words, e.g. attention residual")
+    parser.add_argument("--group", choices=GROUPS, action="append", help="check only this group (may be given again)")
+    options = parser.parse_args(argv)
+    chosen = [
+        s for s in all_samples()
+        if (not options.names or any(n.lower() in s.name.lower() for n in options.names)) and (not options.group or s.group in options.group)
+    ]  # fmt: skip
+    if not chosen:
+        parser.error(f"nothing matches {' '.join(options.names)}; run without a word to see all names.")
+    print(f"{'':10s} {'':38s} {'1st order':>10s} {'2nd order':>10s} {'time':>8s}")
+    failed, start = 0, time.perf_counter()
+    for sample in chosen:
+        began = time.perf_counter()
+        first, second = worst(sample, 1), worst(sample, 2)
+        wrong = [f"wrong: {r}" for r in (first, second) if not r.error <= TOLERANCE]
+        failed += bool(wrong)
+        notes = "  " + "; ".join(wrong or [r.note for r in (first,) if r.note])
+        print(f"{sample.group:10s} {sample.name:38s} {first.error:10.1e} {second.error:10.1e} {1e3 * (time.perf_counter() - began):6.0f}ms{notes}".rstrip())  # fmt: skip
+    print(
+        f"\n{len(chosen)} checked in {time.perf_counter() - start:.1f} s, {failed} wrong. The figures are max|backward - differences| over the "
+        f"largest gradient (at least 1e-3), float64; up to {TOLERANCE:g} counts as right."
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,276 @@
+"""The same functions as in functional.py, derived by hand, on plain arrays. Knows no tensors and no graph.
+
+Each opens with its formula; forward returns (y, saved), backward(g, y, saved, needs, *args) the gradient of each argument,
+None where none is needed. A kernel never writes into g, y or its arguments; tests hold each equal to its definition, in
+value and in first and second gradient.
+"""
+
+import math
+
+import numpy as np
+
+from minigrad import functional as F
+from minigrad.autograd import defkernel
+from minigrad.primitives import erf
+
+
+def rows(x):
+    """x (..., C) as a matrix (N, C): one large product is faster than many small ones."""
+    return x.reshape(-1, x.shape[-1])
+
+
+# ---------------------------------------------------------------- linear: y = x W^T + b
+
+
+def linear(x, weight, bias):
+    if x.shape[-1:] != weight.shape[1:]:
+        raise ValueError(f"the last axis of the input {x.shape} must be the layer's {weight.shape[1]} in_features")
+    y = rows(x) @ weight.T
+    if bias is not None:
+        y += bias
+    return y.reshape(*x.shape[:-1], weight.shape[0]), None
+
+
+def linear_backward(g, y, saved, needs, x, weight, bias):
+    """dx = g W, dW = g^T x, db = the sum of g over all rows, as a product with ones, which is twice as fast."""
+    g = rows(g)
+    return (
+        (g @ weight).reshape(x.shape) if needs[0] else None,
+        g.T @ rows(x) if needs[1] else None,
+        np.ones(len(g), g.dtype) @ g if needs[2] else None,
+    )
+
+
+# ---------------------------------------------------------------- softmax: y = exp(x) / sum exp(x)
+
+
+def softmax(x, axis):
+    y = np.exp(x - x.max(axis, keepdims=True))
+    y /= y.sum(axis, keepdims=True)
+    return y, None
+
+
+def softmax_backward(g, y, saved, needs, x, axis):
+    """dy_i/dx_j = y_i (1[i=j] - y_j), hence dx = y (g - sum g y)."""
+    dx = g * y
+    return dx - y * dx.sum(axis, keepdims=True), None
+
+
+# ---------------------------------------------------------------- log softmax: y = x - log sum exp(x)
+
+
+def log_softmax(x, axis):
+    y = x - x.max(axis, keepdims=True)
+    y -= np.log(np.exp(y).sum(axis, keepdims=True))
+    return y, None
+
+
+def log_softmax_backward(g, y, saved, needs, x, axis):
+    """dy_i/dx_j = 1[i=j] - softmax_j, hence dx = g - softmax sum g."""
+    return g - np.exp(y) * g.sum(axis, keepdims=True), None
+
+
+# ---------------------------------------------------------------- cross-entropy of rows: l = -sum_c q_c w_c log softmax(x)_c
+
+
+def cross_entropy(logits, targets, weight, ignore_index, label_smoothing):
+    """q is 1 - e on the target plus e/C everywhere. Saved: log sum exp of each row; the probabilities are made again from it."""
+    top = logits.max(-1, keepdims=True)
+    shifted = logits - top
+    lse = np.log(np.exp(shifted).sum(-1, keepdims=True))
+    shifted -= lse  # now log softmax
+    kept = targets != ignore_index
+    chosen = np.where(kept, targets, 0)
+    here = np.arange(len(targets))
+    loss = shifted[here, chosen] * -(1 - label_smoothing)
+    if weight is not None:
+        loss *= weight[chosen]
+    if label_smoothing:
+        every = shifted.sum(-1) if weight is None else shifted @ weight
+        loss -= every * (label_smoothing / logits.shape[-1])
+    return np.where(kept, loss, 0), (lse + top, here, chosen, kept)
+
+
+def cross_entropy_backward(g, y, saved, needs, logits, targets, weight, ignore_index, label_smoothing):
+    """d(-log softmax_c)/dx = softmax - onehot_c; weighted and summed over c: dx = (sum_c q_c w_c) softmax - q w."""
+    lse, here, chosen, kept = saved
+    classes = logits.shape[-1]
+    g = np.where(kept, g, 0)
+    right, spread = g * (1 - label_smoothing), g * (label_smoothing / classes)
+    if weight is not None:
+        right = right * weight[chosen]
+    dx = np.exp(logits - lse)
+    dx *= (right + spread * (classes if weight is None else weight.sum()))[:, None]
+    if label_smoothing:
+        dx -= spread[:, None] if weight is None else spread[:, None] * weight
+    dx[here, chosen] -= right
+    return dx, None, _class_weight_gradient(g, saved, logits, label_smoothing) if needs[2] else None, None, None
+
+
+def _class_weight_gradient(g, saved, logits, label_smoothing):
+    lse, here, chosen, kept = saved
+    log_p = logits - lse
+    dw = -(label_smoothing / logits.shape[-1]) * (g @ log_p)
+    np.add.at(dw, chosen, -(1 - label_smoothing) * g * log_p[here, chosen])
+    return dw
+
+
+# ---------------------------------------------------------------- layer norm: y = x^ w + b, x^ = (x - mean) / sqrt(var + eps)
+
+
+def layer_norm(x, weight, bias, eps, axes):
+    """Saved: x^ and 1 / sqrt(var + eps)."""
+    axis = tuple(range(-axes, 0))
+    n = math.prod(x.shape[-axes:])
+    xhat = x - x.sum(axis, keepdims=True) / n
+    scale = 1 / np.sqrt((xhat * xhat).sum(axis, keepdims=True) / n + eps)
+    xhat *= scale
+    y = xhat if weight is None else xhat * weight
+    return y if bias is None else y + bias, (xhat, scale)
+
+
+def layer_norm_backward(g, y, saved, needs, x, weight, bias, eps, axes):
+    """With h = g w: dx = (h - mean(h) - x^ mean(h x^)) / sqrt(var + eps). The two means are what changing x does to the
+    mean and to the variance. dw = the sum of g x^ over rows, db = the sum of g."""
+    xhat, scale = saved
+    axis, n = tuple(range(-axes, 0)), math.prod(x.shape[-axes:])
+    leading = tuple(range(x.ndim - axes))
+    dx = None
+    if needs[0]:
+        h = g if weight is None else g * weight
+        dx = h - h.sum(axis, keepdims=True) / n
+        dx -= xhat * ((h * xhat).sum(axis, keepdims=True) / n)
+        dx *= scale
+    dw = (g * xhat).sum(leading) if needs[1] else None
+    db = g.sum(leading) if needs[2] else None
+    return dx, dw, db, None, None
+
+
+# ---------------------------------------------------------------- gelu: y = x Phi(x)
+
+
+def gelu(x, approximate):
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    inner = _gelu_tanh(x) if approximate == "tanh" else erf(x * (1 / math.sqrt(2)))
+    y = inner + 1
+    y *= x
+    y *= 0.5
+    return y, inner
+
+
+def _gelu_tanh(x):
+    u = x * x
+    u *= 0.044715
+    u += 1
+    u *= x
+    u *= math.sqrt(2 / math.pi)
+    return np.tanh(u, out=u)
+
+
+def gelu_backward(g, y, inner, needs, x, approximate):
+    """dy/dx = (1 + inner) / 2 + x inner' / 2, where inner is erf(x / sqrt 2) or tanh(u(x))."""
+    if approximate == "none":
+        slope = np.exp(-0.5 * x * x)
+        slope *= math.sqrt(2 / math.pi)
+    else:
+        slope = x * x
+        slope *= 3 * 0.044715
+        slope += 1
+        slope *= math.sqrt(2 / math.pi)
+        slope *= 1 - inner * inner
+    slope *= x
+    slope += inner
+    slope += 1
+    slope *= 0.5
+    slope *= g
+    return slope, None
+
+
+# ---------------------------------------------------------------- embedding: y = W[index]
+
+
+def embedding(weight, index, padding_idx):
+    return weight[index], None
+
+
+def embedding_backward(g, y, saved, needs, weight, index, padding_idx):
+    """dW[v] = the sum of g over all places that name v: a product with one-hot rows while the vocabulary is small, else
+    the places sorted by v and summed run by run. np.add.at is several times slower."""
+    flat, g = index.reshape(-1), rows(g)
+    if len(weight) <= 256:
+        onehot = np.zeros((len(weight), len(flat)), g.dtype)
+        onehot[flat, np.arange(len(flat))] = 1
+        dw = onehot @ g
+    else:
+        dw = np.zeros(weight.shape, g.dtype)
+        if len(flat):
+            order = np.argsort(flat, kind="stable")
+            ids = flat[order]
+            starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+            dw[ids[starts]] = np.add.reduceat(g[order], starts)
+    if padding_idx is not None:
+        dw[padding_idx] = 0
+    return dw, None, None
+
+
+# ---------------------------------------------------------------- attention: y = softmax(scale q k^T masked) v
+
+
+def attention(q, k, v, mask, kept, scale):
+    """Saved: the weights before dropout, and k and v as they were used."""
+    seen = F.seen_keys(mask)
+    if seen is not None:
+        k, v = np.where(seen, k, 0), np.where(seen, v, 0)
+    w = q @ k.mT
+    w *= scale
+    if mask is not None:
+        if mask.dtype.kind == "f":
+            w += mask
+        else:
+            np.copyto(w, -np.inf, where=~mask)
+    top = w.max(-1, keepdims=True) if w.shape[-1] else np.zeros((*w.shape[:-1], 1), w.dtype)
+    if mask is not None:
+        top[top == -np.inf] = 0  # a row with nothing to attend to: exp(-inf) = 0 everywhere
+    w -= top
+    np.exp(w, out=w)
+    total = w.sum(-1, keepdims=True)
+    if mask is not None:
+        total[total == 0] = 1
+    w /= total
+    return (w if kept is None else w * kept) @ v, (w, k, v)
+
+
+def attention_backward(g, y, saved, needs, q, k, v, mask, kept, scale):
+    """With p = w kept: dv = p^T g, dp = g v^T; through the softmax ds = w (dw - sum dw w); dq = scale ds k, dk = scale ds^T q."""
+    w, k, v = saved
+    p = w if kept is None else w * kept
+    ds = g @ v.mT
+    if kept is not None:
+        ds *= kept
+    # sum over keys of dw w = sum of g y over the width, since y = p v: the shorter sum
+    ds -= (g * y).sum(-1, keepdims=True)
+    ds *= w
+    dmask = ds.copy() if needs[3] else None
+    ds *= scale
+    return (
+        ds @ k if needs[0] else None,
+        ds.mT @ q if needs[1] else None,
+        p.mT @ g if needs[2] else None,
+        dmask,
+        None,
+        None,
+    )
+
+
+for definition, forward, backward in (
+    (F.linear, linear, linear_backward),
+    (F.softmax, softmax, softmax_backward),
+    (F.log_softmax, log_softmax, log_softmax_backward),
+    (F.token_losses, cross_entropy, cross_entropy_backward),
+    (F.normalized, layer_norm, layer_norm_backward),
+    (F.gelu, gelu, gelu_backward),
+    (F.rows_of, embedding, embedding_backward),
+    (F.attention, attention, attention_backward),
+):
+    defkernel(definition, forward, backward)

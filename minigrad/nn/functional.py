@@ -1,0 +1,3 @@
+"""PyTorch's import path for minigrad.functional; nothing is defined here."""
+
+from minigrad.functional import *  # noqa: F403

@@ -1,0 +1,40 @@
+"""Linear: y = x W^T + b. Identity: y = x."""
+
+import math
+
+from minigrad import functional as F
+from minigrad.creation import empty
+from minigrad.nn import init
+from minigrad.nn.module import Module, Parameter
+
+
+class Linear(Module):
+    """y = x W^T + b; weight (out_features, in_features), so that PyTorch's checkpoints fit. Starts uniform in +-1/sqrt(in)."""
+
+    def __init__(self, in_features, out_features, bias=True):
+        if in_features < 1 or out_features < 1:
+            raise ValueError(f"Linear needs at least one feature on each side, got {in_features} and {out_features}.")
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = Parameter(empty(out_features, in_features))
+        self.bias = Parameter(empty(out_features)) if bias else None
+        bound = 1 / math.sqrt(in_features)
+        init.uniform_(self.weight, -bound, bound)
+        if bias:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x):
+        """x (..., in_features) -> (..., out_features)."""
+        return F.linear(x, self.weight, self.bias)
+
+    def extra_repr(self):
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class Identity(Module):
+    """Gives back what it is given; takes and ignores any settings, so that it can stand in for another layer."""
+
+    def __init__(self, *_, **__):
+        pass
+
+    def forward(self, x):
+        return x

@@ -1,0 +1,21 @@
+"""Normalisation: each example's features brought to mean 0 and variance 1, then scaled and shifted by what is learned."""
+
+from minigrad import functional as F
+from minigrad.creation import ones, zeros
+from minigrad.nn.module import Module, Parameter
+
+
+class LayerNorm(Module):
+    """Over the last axes, of lengths normalized_shape (Ba, Kiros & Hinton 2016). eps stands inside the root."""
+
+    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape, self.eps = shape, eps
+        self.weight = Parameter(ones(shape)) if elementwise_affine else None
+        self.bias = Parameter(zeros(shape)) if elementwise_affine and bias else None
+
+    def forward(self, x):
+        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self):
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"

@@ -1,0 +1,153 @@
+"""The calculus: one row for each function, one rule for each argument. Knows derivatives; knows nothing of graphs or shapes.
+
+In a rule, g is the gradient of the value y (z where y is an argument); x, y are the arguments. Of a name that begins with an
+underscore a rule sees the shape only. A rule may use what arrays and Tensors share (operators, NumPy's functions, the
+functions of primitives.py), so that the rule of a rule exists too, and it never undoes broadcasting: the engine does.
+"""
+
+import math
+
+import numpy as np
+
+from minigrad._tensor import CONSTANT
+from minigrad.autograd import RULES, defvjp, defvjp_each
+from minigrad.primitives import cast, concatenate, erf, getitem, quotient, relu, scatter_add, sigmoid
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def power_slope(x, y):
+    """y x^(y-1), and 0 where y is 0, at x = 0 too: x^0 is 1 everywhere. (In the exponent, the slope at x = 0 is taken to be 0.)"""
+    if isinstance(y, (int, float)):
+        return 0 * x if y == 0 else y * x ** (y - 1)
+    return y * x ** np.where(y == 0, 1, y - 1)
+
+
+defvjp(np.add, lambda g, _z, _x, _y: g, lambda g, _z, _x, _y: g)
+defvjp(np.subtract, lambda g, _z, _x, _y: g, lambda g, _z, _x, _y: -g)
+defvjp(np.multiply, lambda g, _z, _x, y: g * y, lambda g, _z, x, _y: g * x)
+defvjp(np.true_divide, lambda g, _z, _x, y: g / y, lambda g, z, _x, y: -g * z / y)
+defvjp(np.negative, lambda g, _y, _x: -g)
+defvjp(np.power, lambda g, _z, x, y: g * power_slope(x, y), lambda g, z, x, _y: g * z * np.log(np.where(x == 0, 1, x)))
+defvjp(quotient, lambda g, _z, _x, y: quotient(g, y), lambda g, z, _x, y: -quotient(g * z, y))
+
+# ---------------------------------------------------------------- functions of one number
+
+defvjp(np.exp, lambda g, y, _x: g * y)
+defvjp(np.log, lambda g, _y, x: g / x)
+defvjp(np.sqrt, lambda g, y, _x: quotient(g, 2 * y))
+defvjp(np.square, lambda g, _y, x: g * 2 * x)
+defvjp(np.tanh, lambda g, y, _x: g * (1 - y * y))
+defvjp(np.sin, lambda g, _y, x: g * np.cos(x))
+defvjp(np.cos, lambda g, _y, x: -g * np.sin(x))
+defvjp(np.absolute, lambda g, _y, x: g * np.sign(x))
+defvjp(sigmoid, lambda g, y, _x: g * y * (1 - y))
+defvjp(erf, lambda g, _y, x: g * (2 / math.sqrt(math.pi)) * np.exp(-x * x))
+defvjp(relu, lambda g, _y, x: g * (x > 0))
+defvjp(np.sign, lambda g, _y, _x: 0 * g)
+defvjp(np.floor, lambda g, _y, _x: 0 * g)
+defvjp(np.ceil, lambda g, _y, _x: 0 * g)
+defvjp(np.rint, lambda g, _y, _x: 0 * g)
+defvjp(cast, lambda g, _y, _x, dtype=None: g)
+
+# ---------------------------------------------------------------- choosing
+
+
+def where_larger(g, x, y):
+    """g where x > y, half of it at a tie, 0 elsewhere."""
+    return np.where(x > y, g, np.where(x == y, g / 2, 0))
+
+
+defvjp(np.maximum, lambda g, _z, x, y: where_larger(g, x, y), lambda g, _z, x, y: where_larger(g, y, x))
+defvjp(np.minimum, lambda g, _z, x, y: where_larger(g, y, x), lambda g, _z, x, y: where_larger(g, x, y))
+defvjp(np.where, None, lambda g, _z, c, _x, _y: np.where(c, g, 0), lambda g, _z, c, _x, _y: np.where(c, 0, g))
+defvjp(np.tril, lambda g, _y, _x, k=0: np.tril(g, k))
+defvjp(np.triu, lambda g, _y, _x, k=0: np.triu(g, k))
+
+# ---------------------------------------------------------------- reductions
+
+
+def kept(reduced, x, axis, keepdims):
+    """A reduced array with its axes back as ones, so that it broadcasts against x."""
+    if keepdims or axis == () or not x.shape:
+        return reduced
+    axes = range(len(x.shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = {a % len(x.shape) for a in axes}
+    return reduced.reshape(tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
+
+
+def extreme_vjp(g, y, x, axis=None, keepdims=False):
+    """The largest (or smallest) entries share the gradient equally, so that its total is g."""
+    chosen = x == kept(y, x, axis, keepdims)
+    ties = cast(chosen, g.dtype).sum(axis=axis, keepdims=True)
+    return np.where(chosen, kept(g, x, axis, keepdims) / ties, 0)
+
+
+defvjp(np.sum, lambda g, _y, _x, axis=None, keepdims=False: np.broadcast_to(kept(g, _x, axis, keepdims), _x.shape))
+defvjp(np.amax, extreme_vjp)
+defvjp(np.amin, extreme_vjp)
+
+# ---------------------------------------------------------------- the shape alone
+
+
+def inverse(axes, ndim):
+    """The permutation that undoes `axes`; None stands for reversing, its own inverse."""
+    return None if axes is None else tuple(np.argsort([a % ndim for a in axes]))
+
+
+defvjp(np.reshape, lambda g, _y, _x, shape: g.reshape(_x.shape))
+defvjp(np.transpose, lambda g, _y, _x, axes=None: np.transpose(g, inverse(axes, g.ndim)))
+defvjp(np.swapaxes, lambda g, _y, _x, a, b: g.swapaxes(a, b))
+defvjp(np.squeeze, lambda g, _y, _x, axis=None: g.reshape(_x.shape))
+defvjp(np.expand_dims, lambda g, _y, _x, axis: g.reshape(_x.shape))
+defvjp(np.broadcast_to, lambda g, _y, _x, shape: g)
+defvjp(getitem, lambda g, _y, _x, index: scatter_add(g, index, _x.shape))
+defvjp(scatter_add, lambda g, _y, _x, index, shape: getitem(g, index))
+
+
+def part(i, g, _y, *_xs, axis=0):
+    """The stretch of g that came from the i-th array."""
+    start = sum(x.shape[axis] for x in _xs[:i])
+    return getitem(g, (slice(None),) * (axis % g.ndim) + (slice(start, start + _xs[i].shape[axis]),))
+
+
+defvjp_each(concatenate, part)
+
+# ---------------------------------------------------------------- matmul
+
+
+def rows(x):
+    """x (..., n) as a matrix: all leading axes in one."""
+    return x.reshape((-1, x.shape[-1]))
+
+
+def matmul_x(g, _z, _x, y):
+    """dL/dx = g @ y^T, with the axes put back that the product of a vector loses."""
+    if y.ndim == 1:
+        return (g if _x.ndim == 1 else np.expand_dims(g, -1)) * y  # (..., n, 1) * (k,)
+    if _x.ndim == 1:
+        return (y @ np.expand_dims(g, -1)).reshape(y.shape[:-1])  # (..., k, m) @ (..., m, 1)
+    return g @ y.mT
+
+
+def matmul_y(g, _z, x, _y):
+    """dL/dy = x^T @ g, in one product over all rows where y is a single matrix or vector."""
+    if x.ndim == 1:
+        return g * x if _y.ndim == 1 else np.expand_dims(x, -1) * np.expand_dims(g, -2)  # (k, 1) * (..., 1, m)
+    if _y.ndim == 1:
+        return g.reshape(-1) @ rows(x)  # (rows,) @ (rows, k)
+    if _y.ndim == 2:
+        return rows(x).mT @ rows(g)  # (k, rows) @ (rows, m)
+    return x.mT @ g
+
+
+defvjp(np.matmul, matmul_x, matmul_y)
+
+# ---------------------------------------------------------------- no gradient at all
+
+for fun in (
+    np.greater, np.greater_equal, np.less, np.less_equal, np.equal, np.not_equal, np.logical_and, np.logical_or,
+    np.logical_not, np.logical_xor, np.isnan, np.isinf, np.isfinite, np.signbit, np.argmax, np.argmin, np.argsort,
+    np.any, np.all, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.floor_divide, np.zeros_like, np.ones_like,
+):  # fmt: skip
+    RULES[fun] = CONSTANT

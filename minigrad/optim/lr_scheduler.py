@@ -1,0 +1,61 @@
+"""How the learning rate changes from step to step. Knows an optimizer's param_groups and nothing else.
+
+As in PyTorch: a schedule sets the rate for step 0 when it is made; call scheduler.step() after each optimizer.step().
+"""
+
+import math
+
+
+class LambdaLR:
+    """The rate is each group's first rate times factor(step)."""
+
+    def __init__(self, optimizer, lr_lambda):
+        self.optimizer, self.factor, self.last_epoch = optimizer, lr_lambda, 0
+        self.base_lrs = [group["lr"] for group in optimizer.param_groups]
+        self._set()
+
+    def _set(self):
+        for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+            group["lr"] = float(base * self.factor(self.last_epoch))
+
+    def step(self):
+        self.last_epoch += 1
+        self._set()
+
+    def get_last_lr(self):
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self):
+        return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
+
+    def load_state_dict(self, state):
+        self.last_epoch, self.base_lrs = state["last_epoch"], list(state["base_lrs"])
+        self._set()
+
+
+class NoamLR(LambdaLR):
+    """d_model^-0.5 min(t^-0.5, t warmup^-1.5), t from 1 (Vaswani et al. 2017, equation 3): up in a line, down as 1/sqrt.
+
+    The optimizer's own rate multiplies it; give it lr=1 for the paper's.
+    """
+
+    def __init__(self, optimizer, d_model, warmup_steps=4000):
+        if warmup_steps < 1:
+            raise ValueError(f"The warmup must last at least one step, got {warmup_steps}.")
+        super().__init__(optimizer, lambda step: d_model**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup_steps**-1.5))
+
+
+class WarmupCosineLR(LambdaLR):
+    """Up in a line over warmup_steps, then down along half a cosine to min_factor at total_steps, and constant from there."""
+
+    def __init__(self, optimizer, warmup_steps, total_steps, min_factor=0.0):
+        if not 0 <= warmup_steps <= total_steps:
+            raise ValueError(f"The warmup ({warmup_steps} steps) must fit in the {total_steps} steps in all.")
+
+        def factor(step):
+            if step < warmup_steps:
+                return (step + 1) / warmup_steps
+            done = min(1.0, (step - warmup_steps) / max(1, total_steps - warmup_steps))
+            return min_factor + (1 - min_factor) * 0.5 * (1 + math.cos(math.pi * done))
+
+        super().__init__(optimizer, factor)

@@ -1,0 +1,51 @@
+"""Named random streams: who draws what, from one seed. Knows nothing of tensors, and never touches NumPy's global state.
+
+Every purpose ("init", "dropout", "data" ...) has a stream of its own, a Philox counter keyed by the seed and the name, so
+that drawing more dropout masks never changes the order of the data, and two layers never start equal.
+"""
+
+import zlib
+
+import numpy as np
+
+_seed = 0
+_streams = {}
+
+
+def manual_seed(seed):
+    """Start every stream again from `seed` (a whole number >= 0). Two runs with the same seed draw the same numbers."""
+    global _seed
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"manual_seed takes a whole number that is not negative, got {seed!r}.")
+    _seed = int(seed)
+    _streams.clear()
+
+
+def initial_seed():
+    """The number last given to manual_seed (0 before that)."""
+    return _seed
+
+
+def stream(name="default"):
+    """The running np.random.Generator of that name; drawing from it moves only this stream."""
+    if name not in _streams:
+        _streams[name] = fresh(name)
+    return _streams[name]
+
+
+def fresh(name, step=0, worker=0):
+    """A Generator that depends on (seed, name, step, worker) alone: the same four always draw the same numbers."""
+    words = np.random.SeedSequence([_seed, zlib.crc32(name.encode()), step, worker])
+    return np.random.Generator(np.random.Philox(words))
+
+
+def get_state():
+    """Everything needed to draw on from here: the seed and where each running stream stands."""
+    return {"seed": _seed, "streams": {name: generator.bit_generator.state for name, generator in _streams.items()}}
+
+
+def set_state(state):
+    """Go back to where `get_state` was called."""
+    manual_seed(state["seed"])
+    for name, position in state["streams"].items():
+        stream(name).bit_generator.state = position

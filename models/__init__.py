@@ -1,0 +1,1 @@
+"""Everything that is a Transformer. One idea a file, each to be read beside the paper; built on minigrad, which knows none of it."""

@@ -1,0 +1,83 @@
+"""What to check of models/: attention, the residual blocks, encoder and decoder layers, whole models, every parameter."""
+
+import numpy as np
+
+from minigrad import functional as F
+from minigrad.gradcheck import Sample, leaf
+from minigrad.nn import Module
+from models.attention import MultiHeadAttention, causal_mask, padding_mask
+from models.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
+from models.positional import PositionalEncoding
+from models.transformer import Transformer
+
+SAMPLES = []
+SRC, TGT, NEXT = np.array([[3, 1, 4, 0], [2, 2, 5, 1]]), np.array([[1, 3, 3], [1, 4, 0]]), np.array([[3, 3, 2], [4, 2, 0]])
+
+
+class Call(Module):
+    """A module called with fixed further arguments, so that its tensors and parameters are all that vary."""
+
+    def __init__(self, module, **fixed):
+        self.module, self.fixed = module, fixed
+
+    def forward(self, *inputs):
+        return self.module(*inputs, **self.fixed)
+
+
+def block(name, make, *shapes, **fixed):
+    SAMPLES.append(Sample("block", name, lambda rng: (Call(make(), **fixed).double(), [leaf(rng.standard_normal(s)) for s in shapes])))  # fmt: skip
+
+
+class ResidualFeedForward(Module):
+    """x and its feed-forward in one residual: the smallest block."""
+
+    def __init__(self, norm, dropout=0.0):
+        self.feed_forward, self.residual = FeedForward(4, 6, activation="gelu"), Residual(4, dropout, norm)
+
+    def forward(self, x):
+        return self.residual(x, self.feed_forward)
+
+
+class ResidualAttention(Module):
+    """x and its self-attention in one residual."""
+
+    def __init__(self, norm, dropout=0.0):
+        self.attention, self.residual = MultiHeadAttention(4, 2, dropout), Residual(4, dropout, norm)
+
+    def forward(self, x, mask=None):
+        return self.residual(x, lambda x: self.attention(x, mask=mask))
+
+
+block("self-attention", lambda: MultiHeadAttention(4, 2), (2, 3, 4))
+block("self-attention, causal", lambda: MultiHeadAttention(4, 2), (2, 3, 4), mask=causal_mask(3))
+block("self-attention, causal and padding", lambda: MultiHeadAttention(4, 2), (2, 3, 4), mask=causal_mask(3) & padding_mask(TGT, 0))
+block("self-attention, dropout", lambda: MultiHeadAttention(4, 2, dropout=0.3), (2, 3, 4))
+block("cross-attention", lambda: MultiHeadAttention(4, 2), (2, 3, 4), (2, 4, 4), mask=padding_mask(SRC, 0))
+block("feed-forward", lambda: FeedForward(4, 6), (2, 3, 4))
+block("positional encoding", lambda: PositionalEncoding(5, 8, dropout=0.2), (2, 3, 5))
+for _norm in ("post", "pre"):
+    block(f"residual attention, {_norm}-norm", lambda n=_norm: ResidualAttention(n), (2, 3, 4), mask=causal_mask(3))
+    block(f"residual feed-forward, {_norm}-norm", lambda n=_norm: ResidualFeedForward(n), (2, 3, 4))
+    block(f"residual, dropout, {_norm}-norm", lambda n=_norm: ResidualFeedForward(n, 0.3), (2, 3, 4))
+    block(f"encoder layer, {_norm}-norm", lambda n=_norm: EncoderLayer(4, 2, 6, 0.0, n, "gelu"), (2, 4, 4), mask=padding_mask(SRC, 0))
+    block(f"decoder layer, {_norm}-norm", lambda n=_norm: DecoderLayer(4, 2, 6, 0.0, n, "gelu"), (2, 3, 4), (2, 4, 4),
+          tgt_mask=causal_mask(3) & padding_mask(TGT, 0), src_mask=padding_mask(SRC, 0))  # fmt: skip
+
+
+class TransformerLoss(Module):
+    """The loss of a whole small Transformer, as a function of its parameters."""
+
+    def __init__(self, **settings):
+        self.model = Transformer(6, d_model=8, num_heads=2, num_layers=2, d_ff=12, max_len=8, **settings)
+
+    def forward(self):
+        logits = self.model(SRC, TGT)
+        return F.cross_entropy(logits.reshape(-1, 6), NEXT.reshape(-1), ignore_index=0, label_smoothing=0.1)
+
+
+for _norm in ("post", "pre"):
+    for _dropout in (0.0, 0.2):
+        SAMPLES.append(Sample(
+            "model", f"Transformer, {_norm}-norm, dropout {_dropout}",
+            lambda rng, n=_norm, d=_dropout: (TransformerLoss(norm=n, dropout=d, activation="gelu").double(), []), fast=True,
+        ))  # fmt: skip
