@@ -4,10 +4,10 @@ from minigrad._tensor import (
     Tensor, apply, as_tensor, bool_, float32, float64, get_default_dtype, grad, int64, set_default_dtype,
 )  # fmt: skip
 from minigrad.autograd import defvjp, defvjp_each
-from minigrad.creation import *  # noqa: F403
-from minigrad.functions import *  # noqa: F403
+from minigrad.creation import *
+from minigrad.functions import *
 from minigrad.modes import definitions, enable_grad, is_grad_enabled, no_grad
 from minigrad.random import initial_seed, manual_seed
 
-from minigrad import ops, functional, kernels  # noqa: E402, F401, I001  (these fill the table of rules)
-from minigrad.functional import dropout, gelu, log_softmax, logsumexp, softmax  # noqa: E402, F401
+from minigrad import ops, functional, kernels(these fill the table of rules)
+from minigrad.functional import dropout, gelu, log_softmax, logsumexp, softmax

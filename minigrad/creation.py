@@ -8,6 +8,11 @@ import numpy as np
 from minigrad import random
 from minigrad._tensor import Tensor, as_tensor, get_default_dtype
 
+__all__ = [
+    "tensor", "from_numpy", "zeros", "ones", "empty", "full", "arange", "linspace", "eye", "randn", "rand", "randint", "randperm",
+    "zeros_like", "ones_like", "empty_like", "randn_like", "rand_like", "full_like",
+]  # fmt: skip
+
 
 def tensor(data, dtype=None, requires_grad=False):
     """A new leaf holding a copy of `data`: a number, nested lists, or an array (whose dtype is kept)."""

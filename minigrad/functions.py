@@ -11,6 +11,7 @@ import numpy as np
 from minigrad import primitives
 from minigrad._tensor import FROM_NUMPY, Tensor, apply, as_tensor
 
+__all__ = ["cat"]  # and every function marked @public
 _SPELLINGS = {"dim": "axis", "keepdim": "keepdims", "input": "x", "a": "x"}
 
 
@@ -24,7 +25,8 @@ def public(*numpys, method=True):
 
         if method:
             setattr(Tensor, fun.__name__, either)
-        FROM_NUMPY.update({numpy_fun: either for numpy_fun in numpys})
+        FROM_NUMPY.update(dict.fromkeys(numpys, either))
+        __all__.append(fun.__name__)
         return either
 
     return decorate
