@@ -9,5 +9,5 @@ from minigrad.functions import *
 from minigrad.modes import definitions, enable_grad, is_grad_enabled, no_grad
 from minigrad.random import initial_seed, manual_seed
 
-from minigrad import ops, functional, kernels(these fill the table of rules)
+from minigrad import ops, functional, kernels  # these fill the table of rules
 from minigrad.functional import dropout, gelu, log_softmax, logsumexp, softmax
