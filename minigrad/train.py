@@ -1,0 +1,280 @@
+"""python -m minigrad.train [RECIPE]: train a model and leave a run folder with the weights, the figures and two pictures.
+
+Knows the command line and how a run is shown; what is learned stands in the recipe, the loop in trainer.py.
+"""
+
+import argparse
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+from minigrad import manual_seed, saving
+from minigrad.trainer import Recipe, TrainingError, fit
+
+EPILOG = """
+examples:
+  python -m minigrad.train                          learn to read dates, in about a minute
+  python -m minigrad.train dates --norm pre         the same with today's order of norm and residual
+  python -m minigrad.train dates --layers 1 --heads 1 --steps 300
+  python -m minigrad.train my_recipe.py             a recipe of your own: a file with a class that extends
+                                                    minigrad.trainer.Recipe
+
+A run's folder holds config.json (settings), metrics.jsonl (a line a step), model.safetensors, loss.png and attention.png.
+Try other settings and compare the folders: that is what they are for.
+"""
+
+
+def main(argv=None):
+    options = parse(argv)
+    try:
+        recipe_class = find_recipe(options.recipe)
+        settings = chosen_settings(options, recipe_class)
+        manual_seed(options.seed)
+        recipe = recipe_class(settings)
+        model = recipe.model()
+        folder = open_folder(options.out, recipe.name)
+        return run(recipe, model, folder, options)
+    except (saving.FileProblem, TrainingError, UsageError, ValueError) as problem:
+        print(f"minigrad.train: {problem}", file=sys.stderr)
+        return 2
+
+
+class UsageError(Exception):
+    """Something on the command line cannot be followed."""
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def positive(text):
+    """A whole number from 1."""
+    number = int(text) if text.lstrip("+-").isdigit() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"needs a whole number from 1, got {text!r}")
+    return number
+
+
+def natural(text):
+    """A whole number from 0."""
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"needs a whole number from 0, got {text!r}")
+    return int(text)
+
+
+def number_in(low, high, low_allowed=True):
+    """A number in a range."""
+
+    def parse_number(text):
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not (low <= value <= high) or (value == low and not low_allowed):
+            raise argparse.ArgumentTypeError(f"needs a number {'from' if low_allowed else 'above'} {low:g} to {high:g}, got {text!r}")
+        return value
+
+    return parse_number
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(
+        prog="python -m minigrad.train", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Train a model built on minigrad, watch it learn, and keep the result.",
+    )  # fmt: skip
+    parser.add_argument("recipe", nargs="?", default="dates", help="what to learn: a name from --list, or a recipe file of your own (default: dates)")
+    parser.add_argument("--list", action="store_true", help="the recipes there are, and their settings")
+    parser.add_argument("--steps", type=positive, help="how many batches to learn from")
+    parser.add_argument("--batch-size", type=positive, help="examples in a batch: more is steadier and slower")
+    parser.add_argument("--lr", type=number_in(0, 10, False), help="the highest learning rate; a third of it if the loss explodes")
+    parser.add_argument("--d-model", type=positive, help="the width of the model: numbers for each token; a multiple of --heads")
+    parser.add_argument("--layers", type=positive, help="layers in the encoder and as many in the decoder")
+    parser.add_argument("--heads", type=positive, help="attention heads in a layer")
+    parser.add_argument("--d-ff", type=positive, help="the width inside the feed-forward network")
+    parser.add_argument("--dropout", type=number_in(0, 1), help="the share of numbers dropped in training, against overfitting")
+    parser.add_argument("--norm", choices=("post", "pre"), help="layer norm after each residual sum (the paper) or before each sublayer (today)")
+    parser.add_argument("--label-smoothing", type=number_in(0, 1), help="how much of each right answer is spread over all (the paper: 0.1)")
+    parser.add_argument("--seed", type=natural, default=0, help="where all random numbers start (default: 0); the same seed repeats the run")
+    parser.add_argument("--out", help="the run's folder, new or empty (default: the next runs/NAME-0001)")
+    parser.add_argument("--quiet", action="store_true", help="print the result only")
+    options = parser.parse_args(argv)
+    if options.list:
+        list_recipes()
+        raise SystemExit(0)
+    return options
+
+
+def list_recipes():
+    from models import recipes
+
+    for name in recipes.MODULES:
+        recipe = recipes.find(name)
+        print(f"{name:10s} {recipe.help}")
+        print(" " * 11 + "  ".join(f"--{key.replace('_', '-')} {value}" for key, value in recipe.defaults.items()))
+
+
+def find_recipe(name):
+    """The Recipe class of a name from the list, or from a learner's own file."""
+    recipes = load_models().recipes
+    if name in recipes.MODULES:
+        return recipes.find(name)
+    if not name.endswith(".py"):
+        raise UsageError(f"there is no recipe {name!r}; there are: {', '.join(recipes.MODULES)}. A recipe of your own is given as a file, my_recipe.py.")  # fmt: skip
+    if not Path(name).is_file():
+        raise UsageError(f"there is no file {name}.")
+    spec = importlib.util.spec_from_file_location(Path(name).stem, name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    own = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Recipe) and v.__module__ == module.__name__]
+    if not own:
+        raise UsageError(f"{name} defines no recipe; it needs a class that extends minigrad.trainer.Recipe.")
+    own[-1].name = own[-1].name or Path(name).stem
+    own[-1].file = str(Path(name).resolve())
+    return own[-1]
+
+
+def load_models():
+    """The package models, or a sentence if another folder of that name stands in front of it."""
+    try:
+        import models.recipes
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("models"):
+            raise
+        raise UsageError(
+            "minigrad's package `models` was not found; most likely a folder or file of yours with that name stands in front of it. "
+            "Rename yours, or run from another folder."
+        ) from None
+    return models
+
+
+def chosen_settings(options, recipe):
+    """The recipe's defaults, changed by what was given."""
+    given = {k: v for k, v in vars(options).items() if v is not None and k not in ("recipe", "list", "seed", "out", "quiet")}
+    unknown = [f"--{key.replace('_', '-')}" for key in given if key not in recipe.defaults and key not in ("steps", "batch_size", "lr")]
+    if unknown:
+        raise UsageError(f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(recipe.defaults)}.")
+    return {"steps": 1000, "batch_size": 32, "lr": 1e-3, **recipe.defaults, **given}
+
+
+def open_folder(out, name):
+    """The run's folder, made anew; one that holds something already is never written over."""
+    if out is None:
+        return saving.new_run_folder(name)
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UsageError(f"the folder {out} is not empty, and a run is never written over; choose another with --out.")
+    except OSError as error:
+        raise UsageError(f"the folder {out} could not be made: {error.strerror}. Choose another with --out.") from None
+    return folder
+
+
+# ---------------------------------------------------------------- a run
+
+
+def run(recipe, model, folder, options):
+    """Train, evaluate, save, and say what can be done with the result. Ctrl-C ends the training early and keeps it."""
+    settings = recipe.settings
+    config = {"recipe": getattr(recipe, "file", recipe.name), "seed": options.seed, "settings": settings}
+    saving.save_json(folder / "config.json", config)
+    parameters = sum(p.numel() for p in model.parameters())
+    say = (lambda *_: None) if options.quiet else print
+    say(f"{recipe.name}: {recipe.help}" if recipe.help else recipe.name)
+    say(f"{type(model).__name__} of {parameters:,} parameters, {settings['steps']} steps of {settings['batch_size']}, seed {options.seed} -> {folder}")  # fmt: skip
+    show = Progress(recipe, settings["steps"], folder, options.quiet)
+    stopped = False
+    try:
+        fit(recipe, model, show)
+    except KeyboardInterrupt:
+        stopped = True
+    finally:
+        show.close()
+        saving.save_tensors(folder / "model.safetensors", model.state_dict())
+    model.eval()
+    if stopped:
+        say(f"Stopped after {len(show.rows)} steps; what was learned so far is kept.")
+    say("Testing on held-out data ...")
+    figures = recipe.evaluate(model, final=True)
+    seconds = show.rows[-1]["seconds"] if show.rows else 0.0
+    saving.save_json(folder / "result.json", {**figures, "steps": len(show.rows), "training seconds": seconds})
+    report(figures, recipe, seconds, say)
+    pictures(recipe, model, folder, show.rows, say)
+    farewell(recipe, folder, say)
+    return 130 if stopped else 0
+
+
+class Progress:
+    """Listens to the training: a bar in a terminal, a line now and then elsewhere; writes metrics.jsonl as it goes."""
+
+    def __init__(self, recipe, steps, folder, quiet):
+        from tqdm import tqdm
+
+        self.recipe, self.quiet, self.rows = recipe, quiet, []
+        self.log = open(folder / "metrics.jsonl", "w", encoding="utf-8")
+        self.live = sys.stderr.isatty() and not quiet
+        self.bar = tqdm(total=steps, disable=not self.live, unit="step", dynamic_ncols=True)
+
+    def __call__(self, row):
+        self.rows.append(row)
+        self.log.write(json.dumps(row) + "\n")
+        self.bar.update()
+        if self.live:
+            self.bar.set_postfix_str(f"loss {row['loss']:.4f}", refresh=False)
+        if "samples" in row:
+            self.log.flush()
+            self.tell(row)
+
+    def tell(self, row):
+        if self.quiet:
+            return
+        metric = f"  {self.recipe.metric} {row[self.recipe.metric]:6.1%}" if self.recipe.metric in row else ""
+        write = self.bar.write if self.live else print
+        write(f"step {row['step']:5d}  loss {row['loss']:7.4f}{metric}  {row['seconds']:5.1f} s")
+        for source, answer, target in row["samples"]:
+            mark = "right" if answer == target else f"should be {target}"
+            write(f"      {source!s:32s} -> {answer!s:12s} {mark}")
+        sys.stdout.flush()
+
+    def close(self):
+        self.bar.close()
+        self.log.close()
+
+
+def report(figures, recipe, seconds, say):
+    """The figures at the end; the result itself is printed even when quiet."""
+    if recipe.metric in figures:
+        print(f"{recipe.metric} on held-out data: {figures[recipe.metric]:.1%} after {seconds:.1f} s of training", flush=True)
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            say(f"{name}:")
+            for key, share in value.items():
+                say(f"      {key:36s} {share:6.1%}")
+        elif name != recipe.metric:
+            say(f"{name}: {value:.4g}")
+
+
+def pictures(recipe, model, folder, rows, say):
+    """loss.png, and attention.png where the recipe can show what its model looks at."""
+    from minigrad import viz
+
+    if rows:
+        viz.curve(rows, folder / "loss.png", recipe.metric, f"{recipe.name}: {len(rows)} steps")
+    if hasattr(recipe, "attention"):
+        answer, weights = recipe.attention(model, recipe.example)
+        title = "What the decoder looks at in the source while it writes each character"
+        viz.attention_map(weights, recipe.example, list(answer), folder / "attention.png", title)
+    say(f"Saved in {folder}: model.safetensors, config.json, metrics.jsonl, result.json and the pictures loss.png and attention.png")
+
+
+def farewell(recipe, folder, say):
+    example = getattr(recipe, "example", None)
+    say("\nWhat next?")
+    if example:
+        say(f'  python -m minigrad.generate {folder} "{example}"      ask the model')
+    say("  python -m minigrad.train --help                                  change the model, and see what happens")
+    say("  python -m minigrad.gradcheck attention                           see that its gradients are right")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""The training loop, as a library. Knows batches, losses and steps; not what is learned, nor how it is shown.
+
+A Recipe says what to learn. `fit` takes steps and tells its listener after each; pictures and progress bars are listeners.
+"""
+
+import math
+import time
+
+from minigrad import optim, random
+from minigrad.nn.utils import clip_grad_norm_
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; the sentence says at which step and what to try."""
+
+
+class Recipe:
+    """What to learn: data, model, loss and metric. Subclass it, in a file of your own if you like, and pass that file to train.
+
+    name, help   for the command line          defaults   settings (steps, batch_size, lr ...) and their first values
+    metric       the key of `evaluate`'s figure that counts
+    """
+
+    name = help = metric = None
+    defaults = {}
+
+    def __init__(self, settings):
+        self.settings = {**self.defaults, **settings}
+        self.seed = random.initial_seed()
+
+    def model(self):
+        """A new Module."""
+        raise NotImplementedError(f"The recipe {self.name} must define model().")
+
+    def batch(self, step):
+        """What `loss` gets at that step; must depend on the step and the seed only."""
+        raise NotImplementedError(f"The recipe {self.name} must define batch(step).")
+
+    def loss(self, model, batch):
+        """A scalar Tensor."""
+        raise NotImplementedError(f"The recipe {self.name} must define loss(model, batch).")
+
+    def evaluate(self, model, final=False):
+        """Figures by name, on data never trained on."""
+        return {}
+
+    def samples(self, model, count=3):
+        """Rows (source, prediction, target) to look at."""
+        return []
+
+    def optimizer(self, model):
+        """AdamW with a warmup, then a cosine down to a hundredth: (optimizer, schedule)."""
+        steps = self.settings["steps"]
+        matrices = [p for p in model.parameters() if p.ndim > 1]
+        others = [p for p in model.parameters() if p.ndim <= 1]
+        groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
+        optimizer = optim.AdamW([g for g in groups if g["params"]], lr=self.settings["lr"], betas=(0.9, 0.98))
+        warmup = min(self.settings.get("warmup", 100), steps // 2)
+        return optimizer, optim.lr_scheduler.WarmupCosineLR(optimizer, warmup, steps, 0.01)
+
+
+def fit(recipe, model, listener=None, evaluate_every=100, clip=1.0):
+    """Train for recipe.settings["steps"] steps; returns the metrics of each step, as a list of dicts.
+
+    listener        called as listener(row) after each step, with row = {"step", "loss", "lr", "gradient norm", "seconds"} and,
+                    every `evaluate_every` steps and at the last, the recipe's figures and "samples"
+    clip            the longest gradient allowed, all parameters taken together
+    Raises TrainingError where the loss is not a number, or a batch is empty. KeyboardInterrupt passes through.
+    """
+    steps, rows = recipe.settings["steps"], []
+    optimizer, schedule = recipe.optimizer(model)
+    start, paused = time.perf_counter(), 0.0
+    for step in range(steps):
+        model.train()
+        loss = _checked_loss(recipe, model, step)
+        optimizer.zero_grad()
+        loss.backward()
+        norm = clip_grad_norm_(model.parameters(), clip)
+        if not math.isfinite(norm):
+            raise TrainingError(_broken("The gradient", norm, step, recipe))
+        lr = schedule.get_last_lr()[0]
+        optimizer.step()
+        schedule.step()
+        row = {"step": step + 1, "loss": loss.item(), "lr": lr, "gradient norm": norm}
+        row["seconds"] = time.perf_counter() - start - paused
+        if (step + 1) % evaluate_every == 0 or step + 1 == steps:
+            began = time.perf_counter()
+            model.eval()
+            row |= {**recipe.evaluate(model), "samples": recipe.samples(model)}
+            paused += time.perf_counter() - began
+        rows.append(row)
+        if listener:
+            listener(row)
+    model.eval()
+    return rows
+
+
+def _checked_loss(recipe, model, step):
+    batch = recipe.batch(step)
+    first = batch[0] if isinstance(batch, tuple) else batch
+    if len(first) == 0:
+        raise TrainingError(f"The batch of step {step + 1} is empty; the recipe's batch(step) must give at least one example.")
+    loss = recipe.loss(model, batch)
+    if loss.numel() != 1:
+        raise TrainingError(f"The recipe's loss has shape {loss.shape}; training needs a single number, such as its .mean().")
+    if not math.isfinite(loss.item()):
+        raise TrainingError(_broken("The loss", loss.item(), step, recipe))
+    return loss
+
+
+def _broken(what, value, step, recipe):
+    return (
+        f"{what} became {value} at step {step + 1}. Most often the learning rate is too high: try --lr "
+        f"{recipe.settings.get('lr', 1e-3) / 3:.1g}, or more warmup. Nothing of this step was applied."
+    )

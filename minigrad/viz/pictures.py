@@ -1,0 +1,43 @@
+"""Still pictures with matplotlib: a training curve, an attention map. Knows numbers and labels, no models."""
+
+
+def _figure(width, height):
+    from matplotlib.figure import Figure  # not pyplot: no window, no global state, no display needed
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def curve(rows, path, metric=None, title=""):
+    """The loss of every step (logarithmic) and the metric where it was measured, from fit's rows, as a PNG."""
+    figure = _figure(7, 4)
+    axes = figure.add_subplot()
+    axes.plot([r["step"] for r in rows], [r["loss"] for r in rows], color="tab:blue", linewidth=0.8)
+    axes.set(xlabel="step", ylabel="training loss", yscale="log", title=title)
+    axes.yaxis.label.set_color("tab:blue")
+    measured = [(r["step"], r[metric]) for r in rows if metric in r]
+    if measured:
+        right = axes.twinx()
+        right.plot(*zip(*measured, strict=True), color="tab:orange", marker="o", markersize=3)
+        right.set(ylabel=f"{metric} on held-out data", ylim=(0, 1.03))
+        right.yaxis.label.set_color("tab:orange")
+    figure.savefig(path, dpi=120)
+
+
+def attention_map(weights, columns, rows, path, title=""):
+    """Heads side by side: each row (what is written) over the columns (what is looked at), as a PNG.
+
+    weights (H, rows, columns), each row summing to 1; columns, rows: labels, such as the characters.
+    """
+    heads = len(weights)
+    figure = _figure(1.2 + max(3.2, 0.16 * len(columns)) * min(heads, 2), 0.7 + max(2.2, 0.22 * len(rows)) * -(-heads // 2))
+    for head, panel in enumerate(weights):
+        axes = figure.add_subplot(-(-heads // 2), min(heads, 2), head + 1)
+        axes.imshow(panel, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        axes.set_xticks(range(len(columns)), ["␣" if c == " " else c for c in columns], fontsize=8, family="DejaVu Sans Mono")
+        axes.set_yticks(range(len(rows)), rows, fontsize=8, family="DejaVu Sans Mono")
+        axes.set_title(f"head {head + 1}", fontsize=9)
+        axes.tick_params(length=0)
+    figure.suptitle(title, fontsize=10)
+    figure.supxlabel("looked at (source)", fontsize=9)
+    figure.supylabel("written (target)", fontsize=9)
+    figure.savefig(path, dpi=120)

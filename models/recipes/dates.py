@@ -1,0 +1,184 @@
+"""dates: the paper's encoder-decoder learns to read dates as people write them, and to answer in ISO: "29th of Nov 26" -> 2026-11-29.
+
+The data is generated here: real calendar days of 1950 to 2049 in fourteen formats, all-numeric ones day first, two-digit years
+meaning the same window. Days are split before anything is written, so no day that is tested was ever trained on.
+"""
+
+import datetime
+import string
+
+import numpy as np
+
+from minigrad import functional as F
+from minigrad import random
+from minigrad.modes import no_grad
+from minigrad.trainer import Recipe
+from models.attention import MultiHeadAttention
+from models.transformer import Transformer
+
+FIRST, LAST = datetime.date(1950, 1, 1), datetime.date(2049, 12, 31)
+EXAMPLE = datetime.date(2026, 11, 29)
+DAYS = (LAST - FIRST).days + 1
+MONTHS = "January February March April May June July August September October November December".split()
+WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+
+FORMATS = (
+    "{d} {month} {year}",  # 29 November 2026
+    "{d} {mon} {year}",  # 29 Nov 2026
+    "{d} {mon} {yy}",  # 29 Nov 26
+    "{month} {d}, {year}",  # November 29, 2026
+    "{mon} {d} {year}",  # Nov 29 2026
+    "{weekday}, {d} {month} {year}",  # Sunday, 29 November 2026
+    "{wday} {d} {mon} {yy}",  # Sun 29 Nov 26
+    "{weekday} {month} {nth}, {year}",  # Sunday November 29th, 2026
+    "{nth} of {month} {year}",  # 29th of November 2026
+    "{mon} {nth}, {year}",  # Nov 29th, 2026
+    "{dd}/{mm}/{year}",  # 29/11/2026
+    "{d}/{m}/{yy}",  # 29/11/26
+    "{d}.{m}.{year}",  # 29.11.2026
+    "{dd}-{mm}-{yy}",  # 29-11-26
+)
+
+PAD, BOS, EOS = 0, 1, 2
+CHARACTERS = string.digits + string.ascii_letters + " ,./-"
+NUMBER = {c: i + 3 for i, c in enumerate(CHARACTERS)}
+VOCABULARY = len(CHARACTERS) + 3
+MAX_LENGTH = 48
+
+
+def write(day, form, rng):
+    """The day in one of the FORMATS, in one of three cases, and sometimes with stray spaces."""
+    text = (str, str.lower, str.upper)[rng.integers(3)](neat(day, form))
+    if rng.random() < 0.2:
+        words = text.split(" ")
+        words.insert(rng.integers(len(words) + 1), "")  # doubles a space, or puts one before or after
+        text = " ".join(words)
+    return text
+
+
+def neat(day, form):
+    """The day in one of the FORMATS."""
+    weekday, month = WEEKDAYS[day.weekday()], MONTHS[day.month - 1]
+    return form.format(
+        d=day.day, dd=f"{day.day:02}", m=day.month, mm=f"{day.month:02}", year=day.year, yy=f"{day.year % 100:02}",
+        month=month, mon=month[:3], weekday=weekday, wday=weekday[:3], nth=f"{day.day}{ordinal(day.day)}",
+    )  # fmt: skip
+
+
+def ordinal(n):
+    """st, nd, rd or th."""
+    return "th" if n in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+
+
+def encode(text):
+    """The characters as token numbers; a sentence for one that is not in the vocabulary."""
+    unknown = sorted({c for c in text if c not in NUMBER})
+    if unknown:
+        raise ValueError(
+            f"The model knows the letters a-z and A-Z, digits, space and , . / - only; {text!r} holds {' '.join(map(repr, unknown))}."
+        )
+    if not text.strip():
+        raise ValueError("There is no date to read: the text is empty.")
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"A date of {len(text)} characters is too long for the model, which reads up to {MAX_LENGTH}.")
+    return [NUMBER[c] for c in text]
+
+
+def decode(tokens):
+    """The characters up to the end token."""
+    tokens = list(tokens)
+    tokens = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
+    return "".join(CHARACTERS[t - 3] for t in tokens if t >= 3)
+
+
+def padded(sequences):
+    """Rows of different length as one array, filled up with PAD."""
+    out = np.full((len(sequences), max(map(len, sequences))), PAD)
+    for row, sequence in zip(out, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return out
+
+
+def split(seed):
+    """(training, validation, test) days: 32,525, 1,000 and 3,000, disjoint; the same for the same seed."""
+    order = np.random.default_rng([seed, DAYS]).permutation(DAYS)
+    days = [FIRST + datetime.timedelta(days=int(n)) for n in order]
+    return days[4000:], days[:1000], days[1000:4000]
+
+
+class Dates(Recipe):
+    """Data, model, loss and metric of the default run."""
+
+    name = "dates"
+    help = "an encoder-decoder reads dates as people write them and answers in ISO (a minute)"
+    defaults = dict(steps=1000, batch_size=64, lr=3e-3, d_model=64, layers=2, heads=4, d_ff=128, dropout=0.0, norm="post", label_smoothing=0.0)  # fmt: skip
+    metric = "exact match"
+    example = "29th of november 2026"
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.training, self.validation, self.test = split(self.seed)
+        self.fixed = {"validation": self.write_all(self.validation, 256, 1), "test": self.write_all(self.test, 1000, 2)}
+
+    def write_all(self, days, count, worker):
+        """Fixed examples: `count` different days, the formats in turn."""
+        rng = random.fresh("dates", 0, worker)
+        return [(write(day, FORMATS[i % len(FORMATS)], rng), day.isoformat()) for i, day in enumerate(days[:count])]
+
+    def model(self):
+        s = self.settings
+        return Transformer(
+            VOCABULARY, s["d_model"], s["heads"], s["layers"], s["d_ff"], s["dropout"], max_len=MAX_LENGTH, pad=PAD, norm=s["norm"]
+        )
+
+    def batch(self, step):
+        """(src (B, Ts), tgt (B, 12)): dates written anew for every step."""
+        rng = random.fresh("data", step)
+        days = [self.training[i] for i in rng.integers(len(self.training), size=self.settings["batch_size"])]
+        forms = rng.integers(len(FORMATS), size=len(days))
+        src = padded([encode(write(day, FORMATS[form], rng)) for day, form in zip(days, forms, strict=True)])
+        tgt = np.array([[BOS, *encode(day.isoformat()), EOS] for day in days])
+        return src, tgt
+
+    def loss(self, model, batch):
+        """Each character of the answer from the date and the right characters before it (teacher forcing)."""
+        src, tgt = batch
+        logits = model(src, tgt[:, :-1])  # (B, 11, V)
+        smoothing = self.settings["label_smoothing"]
+        return F.cross_entropy(logits.reshape(-1, VOCABULARY), tgt[:, 1:].reshape(-1), ignore_index=PAD, label_smoothing=smoothing)
+
+    def answer(self, model, texts):
+        """The model's ISO date for each text, greedily."""
+        return [decode(row) for row in model.generate(padded([encode(text) for text in texts]), BOS, EOS, max_new=12)]
+
+    def evaluate(self, model, final=False):
+        """The share of held-out dates answered right to the last character; at the end by format too."""
+        examples = self.fixed["test" if final else "validation"]
+        right = []
+        for start in range(0, len(examples), 128):
+            part = examples[start : start + 128]
+            answers = self.answer(model, [text for text, _ in part])
+            right += [answer == iso for answer, (_, iso) in zip(answers, part, strict=True)]
+        figures = {self.metric: float(np.mean(right))}
+        if final:
+            figures["by format"] = {
+                neat(EXAMPLE, form): float(np.mean(right[i :: len(FORMATS)])) for i, form in enumerate(FORMATS)
+            }
+        return figures
+
+    def samples(self, model, count=3):
+        """(source, prediction, target) rows."""
+        part = self.fixed["validation"][:count]
+        return [(text, answer, iso) for (text, iso), answer in zip(part, self.answer(model, [t for t, _ in part]), strict=True)]
+
+    @no_grad()
+    def attention(self, model, text):
+        """(answer, weights (H, Tt, Ts)): what the last decoder layer looked at in the source while writing each character."""
+        answer = self.answer(model, [text])[0]
+        src, tgt = np.array([encode(text)]), np.array([[BOS, *encode(answer)]])
+        layer = model.decoder[-1].cross_attention
+        assert isinstance(layer, MultiHeadAttention)
+        layer.keep_weights = True
+        model(src, tgt)
+        layer.keep_weights = False
+        return answer, layer.weights[0, :, : len(answer)]
