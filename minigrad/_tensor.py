@@ -96,20 +96,30 @@ def _known(args, needs, reads):
 def _remember_items(fun, args, kwargs, ys, saved):
     """A function of several values: one node for the tuple, and one for each item taken out of it."""
     ys = tuple(map(np.asarray, ys))
-    outs = tuple(Tensor(y) for y in ys)
+    outs, writes = tuple(Tensor(y) for y in ys), [0]
+    for out in outs:
+        out.writes = writes  # one count for all items: a rule that reads the tuple reads them all
+        if out.data.base is not None:
+            _share_writes(out, args)
     needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
     if recording.get() and True in needs:
         row = _row(fun)
         reads = row.reads.get(needs) or _first_look(row, needs)
         likes = tuple(_Like(y.shape, y.dtype) for y in ys)
-        node = Node(fun, _known(args, needs, reads), kwargs, needs, ys if reads[0] else None, [0], likes, None, saved)
+        node = Node(fun, _known(args, needs, reads), kwargs, needs, ys if reads[0] else None, writes, likes, None, saved)
         for i, out in enumerate(outs):
             if out.dtype.kind == "f":
-                item = _row(autograd.take_item)
-                item.reads.get((True, False)) or _first_look(item, (True, False))
-                out.node = Node(autograd.take_item, (node, i), {}, (True, False), None, out.writes, out.shape, out.dtype, None)
-                out._requires_grad = True
+                _take_item(out, node, i)
     return outs
+
+
+def _take_item(out, node, i):
+    """Let `out` be the i-th value of the tuple that `node` made."""
+    row, needs = _row(autograd.take_item), (True, False)
+    row.reads.get(needs) or _first_look(row, needs)
+    out.node = Node(autograd.take_item, (node, i), {}, needs, None, out.writes, out.shape, out.dtype, None)
+    out._requires_grad = True
+    return out
 
 
 class _Like:
@@ -208,7 +218,9 @@ def _listed(tensors):
 
 
 def _wrap(array, node):
-    """An array that the graph kept, as the Tensor it was."""
+    """An array that the graph kept, as the Tensor it was; a tuple of arrays as a tuple of Tensors."""
+    if type(array) is tuple:
+        return tuple(_take_item(Tensor(y), node, i) if y.dtype.kind == "f" else Tensor(y) for i, y in enumerate(array))
     out = Tensor(array)
     out.node, out._requires_grad = node, node is not None
     return out
@@ -241,6 +253,8 @@ class Tensor(Value):
     __array_priority__ = 1000
 
     def __init__(self, data):
+        if type(data) is not np.ndarray:
+            data = as_tensor(data).data
         self.data, self.grad, self.node, self._requires_grad = data, None, None, False
         self.writes = [0]  # when its memory was last written, by the clock that also counts births; shared by views
 
@@ -516,20 +530,30 @@ class Tensor(Value):
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if method != "__call__":
-            raise TypeError(f"np.{ufunc.__name__}.{method} does not work on tensors; sum, amax, cumsum and their like do.")
+            raise TypeError(f"np.{ufunc.__name__}.{method} does not work on tensors; sum, mean, amax and their like do.")
         if kwargs:
-            raise TypeError(f"np.{ufunc.__name__} on a tensor cannot take {', '.join(kwargs)}=, which would bypass the history.")
+            raise explain.not_dispatched(ufunc, ", ".join(f"{name}=" for name in kwargs))
         return apply(ufunc, *inputs)
 
     def __array_function__(self, fun, types, args, kwargs):
-        if kwargs.get("out") is not None:
-            raise TypeError(f"{fun.__name__} on a tensor cannot take out=, which would bypass the history.")
+        for name in ("out", "where", "initial"):
+            if kwargs.get(name) is not None:
+                raise explain.not_dispatched(fun, f"{name}=")
         if fun in FROM_NUMPY:
             return FROM_NUMPY[fun](*args, **kwargs)
+        if fun in _WRITERS:
+            raise explain.not_dispatched(fun, "a tensor to write into")
+        if any(_tensor_inside(a) for a in (*(a for a in args if not isinstance(a, Tensor)), *kwargs.values())):
+            raise explain.hidden_tensor(fun)
         return apply(fun, *args, **kwargs)
 
 
-FROM_NUMPY = {}  # NumPy functions that ops.py composes from others, or whose arguments need rearranging
+FROM_NUMPY = {}  # NumPy functions that functions.py composes from others, or whose arguments need rearranging
+_WRITERS = {np.copyto, np.fill_diagonal, np.put, np.place, np.putmask, np.put_along_axis}
+
+
+def _tensor_inside(x):
+    return isinstance(x, Tensor) or isinstance(x, (list, tuple)) and any(map(_tensor_inside, x))
 
 
 def _rebuild(cls, data, requires_grad):
@@ -557,13 +581,17 @@ def _plain_index(index):
 def as_tensor(x, dtype=None):
     """x itself if it is a tensor (of that dtype), else a tensor of it; Python floats become the default dtype."""
     if isinstance(x, Tensor):
-        return x if dtype is None or x.dtype == np.dtype(dtype) else apply(primitives.cast, x, np.dtype(dtype))
+        if dtype is None or x.dtype == np.dtype(dtype):
+            return x
+        # whole numbers and truth values carry no gradient
+        return apply(primitives.cast, x if np.dtype(dtype).kind == "f" else x.detach(), np.dtype(dtype))
     try:
         array = np.asarray(_arrays_inside(x))
     except ValueError:
         raise ValueError("A tensor needs rows of equal length; this nested list is ragged. Pad the rows first.") from None
-    if array.dtype.kind not in "fiub":
-        raise explain.unsupported_dtype(None, array.dtype)
+    for kind in (array.dtype, np.dtype(dtype or array.dtype)):
+        if kind.kind not in "fiub":
+            raise explain.unsupported_dtype(None, kind)
     if dtype is None and array.dtype.kind == "f" and not isinstance(x, (np.ndarray, np.generic)):
         dtype = _default[0]
     return Tensor(array if dtype is None else array.astype(dtype, copy=False))

@@ -31,15 +31,15 @@ def _shape(shape):
 
 
 def _filled(array, dtype, requires_grad):
-    return Tensor(array.astype(dtype or get_default_dtype(), copy=False)).requires_grad_(requires_grad)
+    return as_tensor(array, dtype or get_default_dtype()).requires_grad_(requires_grad)
 
 
 def zeros(*shape, dtype=None, requires_grad=False):
-    return Tensor(np.zeros(_shape(shape), dtype or get_default_dtype())).requires_grad_(requires_grad)
+    return _filled(np.zeros(_shape(shape), dtype or get_default_dtype()), dtype, requires_grad)
 
 
 def ones(*shape, dtype=None, requires_grad=False):
-    return Tensor(np.ones(_shape(shape), dtype or get_default_dtype())).requires_grad_(requires_grad)
+    return _filled(np.ones(_shape(shape), dtype or get_default_dtype()), dtype, requires_grad)
 
 
 def empty(*shape, dtype=None, requires_grad=False):

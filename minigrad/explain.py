@@ -15,21 +15,22 @@ LEAVES_THE_GRAPH = (
 
 def failed_call(error, fun, arrays, kwargs):
     """The exception for a NumPy function that refused its arguments: same kind, but with the shapes and the way out."""
+    kind = next(k for k in (np.exceptions.AxisError, IndexError, ValueError, TypeError) if isinstance(error, k))
     name = name_of(fun)
     shapes = [tuple(a.shape) for a in arrays if isinstance(a, np.ndarray)]
-    if name == "matmul" and len(shapes) == 2:
-        return type(error)(_matmul(*shapes))
+    if name == "matmul" and len(arrays) == 2:
+        return kind(_matmul(*map(np.shape, arrays)))
     if len(shapes) >= 2 and "broadcast" in str(error):
         listed = " and ".join(map(str, shapes))
-        return type(error)(
+        return kind(
             f"{name}: shapes {listed} do not broadcast. Aligned at the right, each pair of axes must be equal, or one of "
             "them 1; reshape or unsqueeze one of them."
         )
     if name == "reshape":
-        return type(error)(f"reshape: a tensor of shape {shapes[0]} has {_count(shapes[0])} elements, which do not fill {_given(arrays, kwargs)}.")  # fmt: skip
+        return kind(f"reshape: a tensor of shape {shapes[0]} has {_count(shapes[0])} elements, which do not fill {_given(arrays, kwargs)}.")  # fmt: skip
     settings = ", ".join(f"{key}={value!r}" for key, value in kwargs.items() if not isinstance(value, np.ndarray))
     of = f" of shape {' and '.join(map(str, shapes))}" if shapes else ""
-    return type(error)(f"{name}{of}{' with ' + settings if settings else ''}: {error}.".replace("..", "."))
+    return kind(f"{name}{of}{' with ' + settings if settings else ''}: {error}.".replace("..", "."))
 
 
 def _count(shape):
@@ -57,6 +58,18 @@ def no_rule(fun):
     return NotImplementedError(
         f"{name_of(fun)} has no rule for its gradient in minigrad. Compose it from functions that have one, add a rule with "
         "defvjp, or compute it outside the graph: on x.detach()."
+    )
+
+
+def not_dispatched(fun, what):
+    """For a NumPy function called on tensors in a way that would leave the graph without a word."""
+    return TypeError(f"{fun.__name__} on a tensor cannot take {what}, which would bypass the history.")
+
+
+def hidden_tensor(fun):
+    return NotImplementedError(
+        f"np.{fun.__name__} looks into a list, or at a named argument, where minigrad cannot follow its tensors. Join them first, "
+        "with mg.concatenate or mg.stack, or compute outside the graph: on x.detach().numpy()."
     )
 
 

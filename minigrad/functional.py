@@ -74,6 +74,7 @@ def log_softmax(x, axis=-1):
     return shifted - f.log(f.exp(shifted).sum(axis, keepdims=True))
 
 
+@f.either_spelling
 def logsumexp(x, axis=-1, keepdims=False):
     """log sum exp(x) along an axis, without overflow."""
     x = as_tensor(x)
@@ -113,10 +114,14 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
     """
     logits, targets = as_tensor(input), as_tensor(target)
     _check_reduction(reduction)
+    classes = logits.shape[min(1, logits.ndim - 1)] if logits.ndim else 0
+    if weight is not None:
+        weight = as_tensor(weight, logits.dtype)
+        if weight.shape != (classes,):
+            raise ValueError(f"cross_entropy: weight must hold one number for each of the {classes} classes, got shape {weight.shape}.")
     if targets.dtype.kind == "f":
-        return _soft_cross_entropy(logits, targets, weight, reduction, label_smoothing)
-    _check_targets(logits, targets, ignore_index)
-    classes = logits.shape[min(1, logits.ndim - 1)]
+        return _soft_cross_entropy(logits, as_tensor(targets, logits.dtype), weight, reduction, label_smoothing)
+    _check_targets(logits, targets, classes, ignore_index)
     rows = logits.swapaxes(1, -1) if logits.ndim > 2 else logits
     flat_targets = targets.swapaxes(1, -1) if targets.ndim > 2 else targets
     losses = token_losses(rows.reshape(-1, classes), flat_targets.data.reshape(-1), weight, ignore_index, label_smoothing)
@@ -127,7 +132,7 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
         return losses.sum()
     flat = flat_targets.data.reshape(-1)
     kept = flat[flat != ignore_index]
-    total = len(kept) if weight is None else as_tensor(weight).data[kept].sum()
+    total = len(kept) if weight is None else weight.data[kept].sum()
     return losses.sum() / (float(total) or 1.0)
 
 
@@ -138,13 +143,13 @@ def _soft_cross_entropy(logits, targets, weight, reduction, label_smoothing):
     axis = min(1, logits.ndim - 1)
     log_p = log_softmax(logits, axis)
     if weight is not None:
-        log_p = log_p * as_tensor(weight).reshape([-1 if i == axis else 1 for i in range(logits.ndim)])
+        log_p = log_p * weight.reshape([-1 if i == axis else 1 for i in range(logits.ndim)])
     targets = targets * (1 - label_smoothing) + label_smoothing / logits.shape[axis]
     losses = -(targets * log_p).sum(axis)
     return reduce(losses, reduction)
 
 
-def _check_targets(logits, targets, ignore_index):
+def _check_targets(logits, targets, classes, ignore_index):
     """Shapes that fit, and class numbers that exist."""
     expected = logits.shape[:1] + logits.shape[2:] if logits.ndim > 1 else ()
     if targets.shape != expected:
@@ -155,7 +160,6 @@ def _check_targets(logits, targets, ignore_index):
             f"cross_entropy: logits of shape {logits.shape} (classes on axis 1) need targets of shape {expected}, "
             f"got {targets.shape}.{hint}"
         )
-    classes = logits.shape[min(1, logits.ndim - 1)] if logits.ndim else 0
     wrong = (targets.data != ignore_index) & ((targets.data < 0) | (targets.data >= classes))
     if wrong.any():
         raise IndexError(
@@ -289,7 +293,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     """
     q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
     _check_attention(q, k, v)
-    mask = attn_mask
+    mask = None if attn_mask is None else as_tensor(attn_mask)
+    if mask is not None and mask.dtype.kind == "f":
+        mask = as_tensor(mask, q.dtype)  # a float64 mask must not widen a float32 model
     if is_causal:
         causal = np.tri(q.shape[-2], k.shape[-2], dtype=bool)
         mask = causal if mask is None else _both(mask, causal)
@@ -359,6 +365,12 @@ def _check_attention(q, k, v):
         raise ValueError(
             f"attention: key {k.shape} and value {v.shape} must have the same length (second-to-last axis), got {k.shape[-2]} and {v.shape[-2]}."
         )
+
+
+    try:
+        np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    except ValueError:
+        raise ValueError(f"attention: the leading axes (batch, heads) of query {q.shape}, key {k.shape} and value {v.shape} do not broadcast.") from None  # fmt: skip
 
 
 def _check_mask(mask, q, k):

@@ -15,14 +15,21 @@ __all__ = ["cat"]  # and every function marked @public
 _SPELLINGS = {"dim": "axis", "keepdim": "keepdims", "input": "x", "a": "x"}
 
 
+def either_spelling(fun):
+    """Let `fun` take dim for axis, keepdim for keepdims."""
+
+    @functools.wraps(fun)
+    def either(*args, **kwargs):
+        return fun(*args, **{_SPELLINGS.get(k, k): v for k, v in kwargs.items()}) if kwargs else fun(*args)
+
+    return either
+
+
 def public(*numpys, method=True):
     """Make a function a method of Tensor, and what the given NumPy functions mean on tensors; accept both spellings."""
 
     def decorate(fun):
-        @functools.wraps(fun)
-        def either(*args, **kwargs):
-            return fun(*args, **{_SPELLINGS.get(k, k): v for k, v in kwargs.items()}) if kwargs else fun(*args)
-
+        either = either_spelling(fun)
         if method:
             setattr(Tensor, fun.__name__, either)
         FROM_NUMPY.update(dict.fromkeys(numpys, either))
@@ -126,6 +133,7 @@ def amin(x, axis=None, keepdims=False):
 @public(np.mean)
 def mean(x, axis=None, keepdims=False):
     """The mean over one axis, several, or all."""
+    x = as_tensor(x)
     total = sum(x, axis, keepdims)
     return total / (x.data.size / total.data.size if total.data.size else 1)
 
@@ -133,7 +141,7 @@ def mean(x, axis=None, keepdims=False):
 @public()
 def var(x, axis=None, correction=1, keepdims=False, unbiased=None):
     """The variance: squared distance from the mean, summed, over n - correction (1 as in PyTorch; np.var on a tensor uses 0)."""
-    correction = correction if unbiased is None else int(unbiased)
+    x, correction = as_tensor(x), correction if unbiased is None else int(unbiased)
     distance = x - mean(x, axis, keepdims=True)
     total = sum(distance * distance, axis, keepdims)
     return total / (x.data.size / total.data.size - correction if total.data.size else 1)
@@ -177,7 +185,14 @@ def _several(numbers):
     return tuple(numbers[0]) if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)) else numbers
 
 
-@public(np.reshape)
+def _axis(x, axis):
+    """An axis counted from the left, if there is one of that number."""
+    if not -x.ndim <= axis < x.ndim:
+        raise np.exceptions.AxisError(f"axis {axis} does not exist in a tensor of shape {x.shape}, which has {x.ndim} axes.")
+    return axis % x.ndim
+
+
+@public()
 def reshape(x, *shape):
     """The same elements in another shape; one length may be -1."""
     return apply(np.reshape, x, _several(shape))
@@ -207,7 +222,7 @@ def transpose(x, dim0, dim1):
     return apply(np.swapaxes, x, dim0, dim1)
 
 
-@public(np.broadcast_to)
+@public()
 def broadcast_to(x, *shape):
     """Repeated, without copying, along axes of length 1 and new leading axes."""
     return apply(np.broadcast_to, x, _several(shape))
@@ -225,8 +240,7 @@ def expand(x, *shape):
 def squeeze(x, axis=None):
     """Without the axes of length 1; one that is longer is left alone, as in PyTorch."""
     if axis is not None:
-        axes = axis if isinstance(axis, tuple) else (axis,)
-        axis = tuple(a for a in axes if x.shape[a] == 1)
+        axis = tuple(a for a in (axis if isinstance(axis, tuple) else (axis,)) if x.shape[_axis(x, a)] == 1)
     return apply(np.squeeze, x, axis=axis)
 
 
@@ -241,7 +255,9 @@ def flatten(x, start_dim=0, end_dim=-1):
     """The axes from start_dim to end_dim as one."""
     if not x.ndim:
         return reshape(x, 1)
-    start, end = start_dim % x.ndim, end_dim % x.ndim
+    start, end = _axis(x, start_dim), _axis(x, end_dim)
+    if start > end:
+        raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim} in a tensor of shape {x.shape}.")
     return reshape(x, x.shape[:start] + (-1,) + x.shape[end + 1 :])
 
 
@@ -289,11 +305,14 @@ Tensor.mT = property(lambda x: apply(np.swapaxes, x, -1, -2), doc="The last two 
 
 
 @public()
-def to(x, dtype="cpu", *_, **__):
+def to(x, *what, dtype=None, device="cpu", **_):
     """x as another dtype, differentiably. A device may be given, as in PyTorch; there is only the CPU."""
-    if isinstance(dtype, str) and dtype.split(":")[0] in ("cpu", "cuda", "mps"):
-        return x if dtype.split(":")[0] == "cpu" else x.cuda()
-    return as_tensor(x, dtype.dtype if isinstance(dtype, Tensor) else dtype)
+    for one in what:
+        if isinstance(one, str) and one.split(":")[0] in ("cpu", "cuda", "mps"):
+            device = one
+        else:
+            dtype = one.dtype if isinstance(one, Tensor) else one
+    return as_tensor(x, dtype) if str(device).startswith("cpu") else x.cuda()
 
 
 NO_GPU = "minigrad computes on the CPU only, with NumPy; leave .cuda() out, or write .to('cpu'), which does nothing."
@@ -330,6 +349,8 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 FROM_NUMPY[np.concatenate] = lambda arrays, axis=0: concatenate(arrays, axis)
 FROM_NUMPY[np.stack] = lambda arrays, axis=0: stack(arrays, axis)
+FROM_NUMPY[np.reshape] = lambda x, shape: reshape(x, shape)
+FROM_NUMPY[np.broadcast_to] = lambda x, shape: broadcast_to(x, shape)
 FROM_NUMPY[np.max] = amax
 FROM_NUMPY[np.min] = amin
 FROM_NUMPY[np.var] = lambda x, axis=None, ddof=0, keepdims=False: var(x, axis, ddof, keepdims)
