@@ -51,9 +51,10 @@ def relative_error(analytic, numeric):
     analytic, numeric = np.asarray(analytic), np.asarray(numeric)
     if not analytic.size:
         return 0.0
+    if not (np.isfinite(analytic).all() and np.isfinite(numeric).all()):
+        return float("inf")
     largest = max(FLOOR, np.abs(analytic).max(), np.abs(numeric).max())
-    difference = np.abs(analytic - numeric).max() / largest
-    return float(difference) if np.isfinite(difference) else float("inf")
+    return float(np.abs(analytic - numeric).max() / largest)
 
 
 def gradcheck(fun, inputs=(), *, order=1, eps=1e-5, tolerance=TOLERANCE, fast=False, seed=0):
@@ -90,16 +91,16 @@ def check(fun, inputs=(), *, order=1, eps=1e-5, fast=False, seed=0):
     named = _differentiable(fun, inputs)
     rng = np.random.default_rng(seed)
     state = random.get_state()
-    outgoing = _Outgoing(fun, inputs, rng, state)
     try:
-        scalar = outgoing if order == 1 else _Second(outgoing, [t for _, t in named], rng)
-        named = named if order == 1 else [*named, *outgoing.seeds()]
         with enable_grad():
+            scalar = _First(fun, inputs, rng, state)
+            if order == 2:
+                scalar, named = _Second(scalar, [t for _, t in named], rng), [*named, *scalar.named_seeds()]
             analytic = scalar.gradients([t for _, t in named])
-        return [
-            (_along_direction if fast else _entry_by_entry)(name, tensor, g, scalar, eps, rng)
-            for (name, tensor), g in zip(named, analytic, strict=True)
-        ]
+            return [
+                (_along_direction if fast else _entry_by_entry)(name, tensor, g, scalar, eps, rng)
+                for (name, tensor), g in zip(named, analytic, strict=True)
+            ]
     finally:
         random.set_state(state)
 
@@ -120,28 +121,34 @@ def _differentiable(fun, inputs):
     return named
 
 
-class _Outgoing:
-    """The scalar sum(seed * output), as a function of whatever stands in the inputs now."""
+class _First:
+    """The scalar sum(seed * output), as a function of whatever stands in the inputs now.
+
+    It is summed by NumPy, and the seeds go to `grad` as they are: a wrong rule for multiply or sum must not help to check itself.
+    """
 
     def __init__(self, fun, inputs, rng, state):
-        self.fun, self.inputs, self.rng, self.state, self._seeds = fun, inputs, rng, state, None
+        self.fun, self.inputs, self.state = fun, inputs, state
+        self.seeds = [Tensor(rng.standard_normal(y.shape)).requires_grad_() for y in self.outputs()]
 
-    def __call__(self):
+    def outputs(self):
         random.set_state(self.state)
         outputs = self.fun(*self.inputs)
-        outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
-        outputs = [as_tensor(y) for y in outputs if as_tensor(y).dtype.kind == "f"]
-        if self._seeds is None:
-            self._seeds = [Tensor(self.rng.standard_normal(y.shape)).requires_grad_() for y in outputs]
-            if any(y.dtype != np.float64 for y in outputs):
-                raise GradcheckError(f"The function turned float64 inputs into {outputs[0].dtype}; find where it loses precision.")
-        return sum((y * s).sum() for y, s in zip(outputs, self._seeds, strict=True))
+        outputs = map(as_tensor, outputs if isinstance(outputs, (tuple, list)) else [outputs])
+        outputs = [y for y in outputs if y.dtype.kind == "f"]
+        for y in outputs:
+            if y.dtype != np.float64:
+                raise GradcheckError(f"The function turned float64 inputs into {y.dtype}; find where it loses precision.")
+        return outputs
 
-    def seeds(self):
-        return [(f"incoming gradient {i}", s) for i, s in enumerate(self._seeds)]
+    def value(self):
+        return _dot(self.outputs(), self.seeds)
+
+    def named_seeds(self):
+        return [(f"incoming gradient {i}", s) for i, s in enumerate(self.seeds)]
 
     def gradients(self, tensors):
-        return _dense(self(), tensors)
+        return _dense(_gradients(self.outputs(), self.seeds, tensors), tensors)
 
 
 class _Second:
@@ -149,40 +156,48 @@ class _Second:
 
     def __init__(self, first, tensors, rng):
         self.first, self.tensors = first, tensors
-        first()  # makes the seeds
-        self.directions = [rng.standard_normal(t.shape) for t in tensors]
+        self.directions = [Tensor(rng.standard_normal(t.shape)) for t in tensors]
 
-    def __call__(self, create_graph=False):
-        gradients = grad(self.first(), self.tensors, create_graph=create_graph, allow_unused=True)
-        return sum((g * u).sum() for g, u in zip(gradients, self.directions, strict=True) if g is not None)
+    def outputs(self, create_graph=False):
+        gradients = _gradients(self.first.outputs(), self.first.seeds, self.tensors, create_graph)
+        return [Tensor(np.zeros(t.shape)) if g is None else g for g, t in zip(gradients, self.tensors, strict=True)]
+
+    def value(self):
+        return _dot(self.outputs(), self.directions)
 
     def gradients(self, tensors):
-        return _dense(self(create_graph=True), tensors)
+        return _dense(_gradients(self.outputs(create_graph=True), self.directions, tensors), tensors)
 
 
-def _dense(scalar, tensors):
-    """The gradients as arrays, zeros where the scalar does not depend on a tensor."""
-    if not isinstance(scalar, Tensor) or not scalar.requires_grad:
-        return [np.zeros(t.shape) for t in tensors]
-    found = grad(scalar, tensors, allow_unused=True)
-    return [np.zeros(t.shape) if g is None else g.data for g, t in zip(found, tensors, strict=True)]
+def _dot(outputs, seeds):
+    return sum(float(np.vdot(y.data, s.data)) for y, s in zip(outputs, seeds, strict=True))
 
 
-def _value(scalar):
-    return float(as_tensor(scalar()).data)
+def _gradients(outputs, seeds, tensors, create_graph=False):
+    """grad, with None for every tensor that the outputs do not depend on."""
+    pairs = [(y, s) for y, s in zip(outputs, seeds, strict=True) if y.requires_grad]
+    if not pairs:
+        return [None] * len(tensors)
+    outputs, seeds = zip(*pairs, strict=True)
+    return grad(outputs, tensors, seeds, create_graph=create_graph, allow_unused=True)
+
+
+def _dense(gradients, tensors):
+    """As arrays, with zeros for None."""
+    return [np.zeros(t.shape) if g is None else g.data for g, t in zip(gradients, tensors, strict=True)]
 
 
 def _entry_by_entry(name, tensor, analytic, scalar, eps, rng):
     """Move each entry a little up and down, and compare slopes."""
     numeric, kinks = np.zeros(tensor.shape), np.zeros(tensor.shape, bool)
-    middle = _value(scalar)
+    middle = scalar.value()
     for index in np.ndindex(tensor.shape):
         kept = tensor.data[index]
         try:
             tensor.data[index] = kept + eps
-            up = _value(scalar)
+            up = scalar.value()
             tensor.data[index] = kept - eps
-            down = _value(scalar)
+            down = scalar.value()
         finally:
             tensor.data[index] = kept
         numeric[index] = (up - down) / (2 * eps)
@@ -197,9 +212,9 @@ def _along_direction(name, tensor, analytic, scalar, eps, rng):
     kept = tensor.data.copy()
     try:
         np.copyto(tensor.data, kept + eps * direction)
-        up = _value(scalar)
+        up = scalar.value()
         np.copyto(tensor.data, kept - eps * direction)
-        down = _value(scalar)
+        down = scalar.value()
     finally:
         np.copyto(tensor.data, kept)
     return _result(name, np.array((analytic * direction).sum()), np.array((up - down) / (2 * eps)), 0)
@@ -208,10 +223,11 @@ def _along_direction(name, tensor, analytic, scalar, eps, rng):
 def _result(name, analytic, numeric, kinks):
     if not analytic.size:
         return Result(name, 0.0, (), 0.0, 0.0, 0.0, kinks)
-    distance = np.abs(analytic - numeric)
-    index = np.unravel_index(np.argmax(np.where(np.isnan(distance), np.inf, distance)), distance.shape)
+    bad = ~(np.isfinite(analytic) & np.isfinite(numeric))
+    a, n = np.where(bad, 0, analytic), np.where(bad, 0, numeric)
+    index = np.unravel_index(np.argmax(np.where(bad, np.inf, np.abs(a - n))), bad.shape)
     index = tuple(int(i) for i in index)
-    largest = float(np.nanmax(np.abs([analytic, numeric])))
+    largest = float("inf") if bad.any() else float(np.abs([a, n]).max())
     return Result(name, relative_error(analytic, numeric), index, float(analytic[index]), float(numeric[index]), largest, kinks)
 
 
