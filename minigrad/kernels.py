@@ -101,11 +101,13 @@ def cross_entropy_backward(g, y, saved, needs, logits, targets, weight, ignore_i
     right, spread = g * (1 - label_smoothing), g * (label_smoothing / classes)
     if weight is not None:
         right = right * weight[chosen]
-    dx = np.exp(logits - lse)
-    dx *= (right + spread * (classes if weight is None else weight.sum()))[:, None]
-    if label_smoothing:
-        dx -= spread[:, None] if weight is None else spread[:, None] * weight
-    dx[here, chosen] -= right
+    dx = None
+    if needs[0]:
+        dx = np.exp(logits - lse)
+        dx *= (right + spread * (classes if weight is None else weight.sum()))[:, None]
+        if label_smoothing:
+            dx -= spread[:, None] if weight is None else spread[:, None] * weight
+        dx[here, chosen] -= right
     return dx, None, _class_weight_gradient(g, saved, logits, label_smoothing) if needs[2] else None, None, None
 
 

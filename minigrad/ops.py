@@ -17,10 +17,17 @@ from minigrad.primitives import cast, concatenate, erf, getitem, quotient, relu,
 
 
 def power_slope(x, y):
-    """y x^(y-1), and 0 where y is 0, at x = 0 too: x^0 is 1 everywhere. (In the exponent, the slope at x = 0 is taken to be 0.)"""
+    """y x^(y-1), and 0 where y is 0, at x = 0 too: x^0 is 1 everywhere."""
     if isinstance(y, (int, float)):
         return 0 * x if y == 0 else y * x ** (y - 1)
     return y * x ** np.where(y == 0, 1, y - 1)
+
+
+def exponent_slope(z, x):
+    """x^y log x, and 0 where x is 0, for every y. A Python number stays one, and so widens no float32."""
+    if isinstance(x, (int, float)):
+        return 0 * z if x == 0 else z * (math.log(x) if x > 0 else math.nan)
+    return z * np.log(np.where(x == 0, 1, x))
 
 
 defvjp(np.add, lambda g, _z, _x, _y: g, lambda g, _z, _x, _y: g)
@@ -28,7 +35,7 @@ defvjp(np.subtract, lambda g, _z, _x, _y: g, lambda g, _z, _x, _y: -g)
 defvjp(np.multiply, lambda g, _z, _x, y: g * y, lambda g, _z, x, _y: g * x)
 defvjp(np.true_divide, lambda g, _z, _x, y: g / y, lambda g, z, _x, y: -g * z / y)
 defvjp(np.negative, lambda g, _y, _x: -g)
-defvjp(np.power, lambda g, _z, x, y: g * power_slope(x, y), lambda g, z, x, _y: g * z * np.log(np.where(x == 0, 1, x)))
+defvjp(np.power, lambda g, _z, x, y: g * power_slope(x, y), lambda g, z, x, _y: g * exponent_slope(z, x))
 defvjp(quotient, lambda g, _z, _x, y: quotient(g, y), lambda g, z, _x, y: -quotient(g * z, y))
 
 # ---------------------------------------------------------------- functions of one number

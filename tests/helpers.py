@@ -1,0 +1,57 @@
+"""Helpers of the engine's tests. Know how to walk a graph and how to put another rule into the table for a while."""
+
+import contextlib
+import threading
+
+import numpy as np
+
+import minigrad as mg
+from minigrad.autograd import RULES, Node
+
+
+def nodes(*outputs):
+    """Every node behind some tensors, oldest first."""
+    found, stack = set(), [y.node for y in outputs if y.node is not None]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack.extend(parent for parent in node.parents if type(parent) is Node)
+    return sorted(found, key=lambda node: node.birth)
+
+
+def functions(*outputs):
+    """The functions that were recorded on the way to some tensors."""
+    return {node.fun for node in nodes(*outputs)}
+
+
+@contextlib.contextmanager
+def row_of(fun, row):
+    """The table with another row for `fun`; a row of None takes it out."""
+    before = RULES.get(fun)
+    try:
+        RULES.pop(fun, None) if row is None else RULES.__setitem__(fun, row)
+        yield
+    finally:
+        RULES.pop(fun, None) if before is None else RULES.__setitem__(fun, before)
+
+
+def leaf_of(numbers, dtype=np.float64):
+    """A tensor of these numbers that requires its gradient."""
+    return mg.tensor(np.array(numbers, dtype=dtype), requires_grad=True)
+
+
+def slope(fun, *numbers):
+    """The gradients of sum(fun(...)) at plain numbers or lists, as lists or numbers."""
+    leaves = [leaf_of(n) for n in numbers]
+    found = [g.tolist() for g in mg.grad(fun(*leaves).sum(), leaves)]
+    return found[0] if len(found) == 1 else found
+
+
+def in_thread(fun):
+    """What fun() returns in another thread."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(fun()))
+    thread.start()
+    thread.join()
+    return results[0]

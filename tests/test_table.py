@@ -1,0 +1,502 @@
+"""The table of rules tests itself: every row has samples, every sample is checked twice over, and every spoiled rule is caught."""
+
+import ast
+import functools
+import inspect
+import math
+
+import numpy as np
+import pytest
+from helpers import functions, nodes, row_of
+from oracle import gradients, leaf, near, same
+
+import minigrad as mg
+from minigrad import autograd, kernels, ops, primitives
+from minigrad import functional as F
+from minigrad import functions as public
+from minigrad._tensor import CONSTANT, Tensor, apply
+from minigrad.autograd import RULES, EachRow, KernelRow, Node, Row, name_of, take_item
+from minigrad.gradcheck import Sample, gradcheck
+from minigrad.samples import SAMPLES, draw, sine_and_cosine
+
+ROWS = {fun: row for fun, row in RULES.items() if row is not CONSTANT}
+KERNELS = {fun: row for fun, row in ROWS.items() if isinstance(row, KernelRow)}
+samples = pytest.mark.parametrize("sample", SAMPLES, ids=[f"{s.group} {s.name}" for s in SAMPLES])
+kernel_samples = pytest.mark.parametrize("sample", [s for s in SAMPLES if s.group == "kernel"], ids=lambda s: s.name)
+rows = pytest.mark.parametrize("fun", ROWS, ids=name_of)
+
+
+def made(sample, dtype=np.float64):
+    """A sample's function, its inputs in some dtype, and those inputs that require a gradient. Dropout draws the same each time."""
+    fun, inputs = sample.make(np.random.default_rng(0))
+    inputs = [mg.tensor(x.data.astype(dtype), requires_grad=True) if isinstance(x, Tensor) else x for x in inputs]
+    mg.manual_seed(0)
+    return fun, inputs, [x for x in inputs if isinstance(x, Tensor)]
+
+
+def run(sample, dtype=np.float64):
+    fun, inputs, leaves = made(sample, dtype)
+    return fun(*inputs), leaves
+
+
+# ---------------------------------------------------------------- every row, every rule, every sample
+
+
+@functools.cache
+def reached():
+    """For each function the samples that record it and the arguments that want a gradient there."""
+    found = {}
+    for sample in [*SAMPLES, *SQUARE]:
+        for node in nodes(run(sample)[0]):
+            by_sample, needed = found.setdefault(node.fun, ({}, set()))
+            by_sample[sample.name, sample.group] = sample
+            needed.update(i for i, need in enumerate(node.needs) if need)
+    return found
+
+
+def test_every_row_of_the_table_is_reached_by_a_sample():
+    assert take_item in ROWS and KERNELS
+    assert {name_of(fun) for fun in set(ROWS) - set().union(*(functions(run(s)[0]) for s in SAMPLES))} == set()
+
+
+@rows
+def test_every_rule_of_a_row_is_reached_by_a_sample(fun):
+    rules = ROWS[fun].rules if type(ROWS[fun]) is Row else []
+    assert {i for i, rule in enumerate(rules) if rule} <= reached()[fun][1]
+
+
+@samples
+@pytest.mark.parametrize("order", (1, 2))
+def test_gradcheck(sample, order):
+    fun, inputs = sample.make(np.random.default_rng(0))
+    assert gradcheck(fun, inputs, order=order, seed=1)
+
+
+@samples
+def test_float32_stays_float32_in_values_gradients_and_rules(sample, monkeypatch):
+    fit = autograd.fit
+    monkeypatch.setattr(autograd, "fit", lambda g, *rest: note(g) or fit(g, *rest))
+    widened = set()
+
+    def note(g):
+        widened.update(x.dtype for x in (g if type(g) is tuple else [g]) if x is not None and x.dtype != np.float32)
+
+    y, leaves = run(sample, np.float32)
+    assert y.dtype == np.float32
+    assert {x.dtype for n in nodes(y) for x in (n.shape if n.dtype is None else [n])} == {np.dtype(np.float32)}
+    first = mg.grad(y.sum(), leaves, retain_graph=True)
+    second = mg.grad(sum((g * g).sum() for g in mg.grad((y * y).sum(), leaves, create_graph=True)), leaves, allow_unused=True)
+    assert {g.dtype for g in [*first, *second] if g is not None} == {np.dtype(np.float32)}
+    assert not widened
+
+
+# ---------------------------------------------------------------- values against formulas (differences confirm a wrong gradient of a wrong value)
+
+CASES = {}
+
+
+def every(formula, *xs):
+    """A formula of plain numbers, at every element."""
+    return np.array([formula(*map(float, numbers)) for numbers in np.broadcast(*xs)]).reshape(np.broadcast(*xs).shape)
+
+
+def places(shape, formula):
+    """A formula of the indices, at every place."""
+    return np.array([formula(*index) for index in np.ndindex(*shape)]).reshape(shape)
+
+
+def value(name, fun, formula, *specs):
+    CASES[name] = fun, formula, specs
+
+
+def mean_of(numbers):
+    return math.fsum(numbers) / len(numbers)
+
+
+def variance_of(numbers, correction=1):
+    return math.fsum((x - mean_of(numbers)) ** 2 for x in numbers) / (len(numbers) - correction)
+
+
+def softmax_of(numbers):
+    return np.array([math.exp(x) for x in numbers]) / math.fsum(map(math.exp, numbers))
+
+
+def attention_of(q, k, v):
+    return np.array([softmax_of([query @ key / math.sqrt(len(query)) for key in k]) @ v for query in q])
+
+
+for _name, _formula in {
+    "exp": math.exp, "tanh": math.tanh, "sin": math.sin, "cos": math.cos, "square": lambda x: x * x, "neg": lambda x: -x,
+    "abs": lambda x: x if x > 0 else -x, "sign": lambda x: (x > 0) - (x < 0), "floor": math.floor, "ceil": math.ceil, "round": round,
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)), "erf": math.erf, "relu": lambda x: x if x > 0 else 0.0, "isnan": math.isnan,
+    "isinf": math.isinf, "isfinite": math.isfinite,
+}.items():  # fmt: skip
+    value(_name, getattr(mg, _name), functools.partial(every, _formula), (3, 4))
+value("log", mg.log, lambda x: every(math.log, x), ("positive", (3, 4)))
+value("sqrt", mg.sqrt, lambda x: every(math.sqrt, x), ("positive", (3, 4)))
+value("silu", F.silu, lambda x: every(lambda x: x / (1 + math.exp(-x)), x), (3, 4))
+value("gelu", F.gelu, lambda x: every(lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2, x), (3, 4))
+value("gelu, tanh", lambda x: F.gelu(x, "tanh"), lambda x: every(lambda x: x / (1 + math.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), x), (3, 4))  # fmt: skip
+value("to", lambda x: mg.to(x, np.float64) * 1 + x.clone(), lambda x: 2 * x, (3, 4))
+
+_both = ("positive", (2, 1, 3)), ("positive", (4, 3))
+value("add", lambda x, y: x + y, lambda x, y: every(lambda x, y: x + y, x, y), *_both)
+value("subtract", lambda x, y: x - y, lambda x, y: every(lambda x, y: x - y, x, y), *_both)
+value("multiply", lambda x, y: x * y, lambda x, y: every(lambda x, y: x * y, x, y), *_both)
+value("divide", lambda x, y: x / y, lambda x, y: every(lambda x, y: x / y, x, y), *_both)
+value("power", lambda x, y: x**y, lambda x, y: every(math.pow, x, y), *_both)
+value("quotient", lambda x, y: apply(primitives.quotient, x, y), lambda x, y: every(lambda x, y: x / y, x, y), *_both)
+value("maximum", mg.maximum, lambda x, y: every(max, x, y), *_both)
+value("minimum", mg.minimum, lambda x, y: every(min, x, y), *_both)
+value("where", lambda x, y: mg.where(x > y, x, 2 * y), lambda x, y: every(lambda x, y: x if x > y else 2 * y, x, y), *_both)
+value("masked_fill", lambda x: mg.masked_fill(x, x > 1, -7.0), lambda x: every(lambda x: -7.0 if x > 1 else x, x), (3, 4))
+
+value("sum", mg.sum, lambda x: math.fsum(x.flat), (3, 4))
+value("sum over axes", lambda x: mg.sum(x, (0, -1)), lambda x: places((3,), lambda j: math.fsum(x[:, j].flat)), (2, 3, 4))
+value("mean", lambda x: mg.mean(x, 1), lambda x: places((3,), lambda i: mean_of(x[i])), (3, 3))
+value("var", lambda x: mg.var(x, 1), lambda x: places((3,), lambda i: variance_of(x[i])), (3, 3))
+value("std", lambda x: mg.std(x, 0, correction=0), lambda x: places((3,), lambda j: math.sqrt(variance_of(x[:, j], 0))), (3, 3))
+value("amax", lambda x: mg.amax(x, 1), lambda x: places((3,), lambda i: max(x[i])), (3, 3))
+value("amin", lambda x: mg.amin(x, 0), lambda x: places((3,), lambda j: min(x[:, j])), (3, 3))
+value("argmax", lambda x: mg.argmax(x, 1), lambda x: places((3,), lambda i: list(x[i]).index(max(x[i]))), (3, 3))
+value("argmin", lambda x: mg.argmin(x, 0), lambda x: places((3,), lambda j: list(x[:, j]).index(min(x[:, j]))), (3, 3))
+value("any", lambda x: mg.any(x > 0.5, 1), lambda x: places((3,), lambda i: max(x[i]) > 0.5), (3, 4))
+value("all", lambda x: mg.all(x > -0.5, 1), lambda x: places((3,), lambda i: min(x[i]) > -0.5), (3, 4))
+value("logsumexp", lambda x: F.logsumexp(x, 1), lambda x: places((3,), lambda i: math.log(math.fsum(map(math.exp, x[i])))), (3, 4))
+
+value("reshape", lambda x: mg.reshape(x, 4, -1), lambda x: places((4, 3), lambda i, j: x.flat[3 * i + j]), (3, 4))
+value("view", lambda x: mg.view(x, (2, 6)), lambda x: places((2, 6), lambda i, j: x.flat[6 * i + j]), (3, 4))
+value("flatten", lambda x: mg.flatten(x, 1), lambda x: places((2, 12), lambda i, j: x[i].flat[j]), (2, 3, 4))
+value("permute", lambda x: mg.permute(x, 2, 0, 1), lambda x: places((4, 2, 3), lambda k, i, j: x[i, j, k]), (2, 3, 4))
+value("swapaxes", lambda x: mg.swapaxes(x, 0, -1), lambda x: places((4, 3, 2), lambda k, j, i: x[i, j, k]), (2, 3, 4))
+value("transpose", lambda x: mg.transpose(x, 1, 2), lambda x: places((2, 4, 3), lambda i, k, j: x[i, j, k]), (2, 3, 4))
+value("broadcast_to", lambda x: mg.broadcast_to(x, 2, 3, 4), lambda x: places((2, 3, 4), lambda i, j, k: x[j, 0]), (3, 1))
+value("expand", lambda x: mg.expand(x, 2, -1, 4), lambda x: places((2, 3, 4), lambda i, j, k: x[j, 0]), (3, 1))
+value("squeeze", lambda x: mg.squeeze(x, 1), lambda x: places((3, 2), lambda i, j: x[i, 0, j]), (3, 1, 2))
+value("unsqueeze", lambda x: mg.unsqueeze(x, -1), lambda x: places((3, 2, 1), lambda i, j, _: x[i, j]), (3, 2))
+value("tril", lambda x: mg.tril(x, 1), lambda x: places((3, 4), lambda i, j: x[i, j] if j - i <= 1 else 0), (3, 4))
+value("triu", lambda x: mg.triu(x, -1), lambda x: places((3, 4), lambda i, j: x[i, j] if j - i >= -1 else 0), (3, 4))
+value("getitem", lambda x: x[[2, 0, 2], ::-2], lambda x: places((3, 2), lambda i, j: x[(2, 0, 2)[i], 3 - 2 * j]), (3, 4))
+value("scatter_add", lambda x: apply(primitives.scatter_add, x, np.array([1, 0, 1]), (3, 4)), lambda x: np.array([x[1], x[0] + x[2], 0 * x[0]]), (3, 4))  # fmt: skip
+value("concatenate", lambda x, y: mg.concatenate([x, y], 1), lambda x, y: places((2, 5), lambda i, j: x[i, j] if j < 3 else y[i, j - 3]), (2, 3), (2, 2))  # fmt: skip
+value("cat", lambda x, y: mg.cat((x, y)), lambda x, y: places((3, 3), lambda i, j: x[i, j] if i < 2 else y[i - 2, j]), (2, 3), (1, 3))
+value("stack", lambda x, y: mg.stack([x, y], 1), lambda x, y: places((2, 2, 3), lambda i, k, j: (x, y)[k][i, j]), (2, 3), (2, 3))
+value("take_item", lambda x: mg.stack(apply(sine_and_cosine, x)), lambda x: np.array([every(math.sin, x), every(math.cos, x)]), (3,))
+value("matmul", mg.matmul, lambda x, y: places((2, 5, 3, 2), lambda b, c, i, j: math.fsum(x[b, 0, i, k] * y[c, k, j] for k in range(4))), (2, 1, 3, 4), (5, 4, 2))  # fmt: skip
+
+value("softmax", lambda x: F.softmax(x, 0), lambda x: np.array([softmax_of(x[:, j]) for j in range(4)]).T, (3, 4))
+value("log_softmax", F.log_softmax, lambda x: np.array([np.log(softmax_of(row)) for row in x]), (3, 4))
+value("cross_entropy", lambda x: F.cross_entropy(x, np.array([1, 0, -100])), lambda x: -(math.log(softmax_of(x[0])[1]) + math.log(softmax_of(x[1])[0])) / 2, (3, 4))  # fmt: skip
+value("layer_norm", lambda x, w, b: F.layer_norm(x, 4, w, b), lambda x, w, b: places((3, 4), lambda i, j: (x[i, j] - mean_of(x[i])) / math.sqrt(variance_of(x[i], 0) + 1e-5) * w[j] + b[j]), (3, 4), (4,), (4,))  # fmt: skip
+value("linear", F.linear, lambda x, w, b: places((3, 2), lambda i, o: math.fsum(x[i] * w[o]) + b[o]), (3, 4), (2, 4), (2,))
+value("embedding", lambda w: F.embedding(np.array([2, 0, 2]), w), lambda w: np.array([w[2], w[0], w[2]]), (3, 4))
+value("attention", F.scaled_dot_product_attention, attention_of, (3, 4), (5, 4), (5, 2))
+
+
+def called(name):
+    fun, formula, specs = CASES[name]
+    inputs = [draw(np.random.default_rng(len(name)), spec) for spec in specs]
+    return fun(*inputs), formula(*(x.data for x in inputs))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_equals_an_independent_formula(name):
+    near(*called(name), tolerance=1e-14)
+
+
+def test_every_row_and_every_public_function_has_a_formula():
+    assert set(ROWS) - set().union(*(functions(called(name)[0]) for name in CASES)) == set()
+    assert set(public.__all__) - set(CASES) == set()
+
+
+@pytest.mark.parametrize("fun", [f for f, row in RULES.items() if row is CONSTANT], ids=name_of)
+def test_functions_without_a_slope_record_nothing(fun):
+    x = leaf(3, 4)
+    args = [x > 0, x > 1] if "bitwise" in fun.__name__ or fun is np.invert else [x, leaf(3, 4, seed=1)]
+    args = args[: getattr(fun, "nin", 1)]
+    y = fun(*args)
+    assert not y.requires_grad and y.node is None
+    same(y, np.asarray(fun(*(a.data for a in args))))
+
+
+def test_erf_is_good_to_the_last_digits():
+    x = np.linspace(-7, 7, 4001)
+    near(primitives.erf(x), every(math.erf, x), tolerance=1e-15)
+
+
+# ---------------------------------------------------------------- kernels
+
+
+def test_every_definition_has_a_kernel_and_every_kernel_a_sample():
+    assert {definition.kernel for definition in F.DEFINITIONS} == set(KERNELS.values())
+    assert set().union(*(functions(run(s)[0]) for s in SAMPLES if s.group == "kernel")) >= set(KERNELS)
+    assert not set().union(*(functions(run(s)[0]) for s in SAMPLES if s.group == "definition")) & set(KERNELS)
+
+
+def in_tier(sample, readable, order):
+    """The value (order 0), the gradients, or the gradients of the gradients, as arrays, by the kernel or by its definition."""
+    with mg.modes.Mode(mg.modes.readable, readable):
+        y, leaves = run(sample)
+        if order == 0:
+            return [y]
+        if order == 1:
+            return gradients(y, leaves)
+        first = mg.grad((y * y * y).sum(), leaves, create_graph=True)
+        return mg.grad(sum((g * g).sum() for g in first), leaves)
+
+
+@kernel_samples
+@pytest.mark.parametrize("order", (0, 1, 2))
+def test_kernel_equals_its_definition(sample, order):
+    for fast, plain in zip(in_tier(sample, False, order), in_tier(sample, True, order), strict=True):
+        near(fast, plain, tolerance=1e-12)
+
+
+@kernel_samples
+def test_kernel_gives_each_gradient_alone_as_well_as_with_the_others(sample):
+    together = gradients(*run(sample))
+    for i, expected in enumerate(together):
+        fun, inputs, leaves = made(sample)
+        for x in leaves:
+            x.requires_grad_(x is leaves[i])
+        near(gradients(fun(*inputs), [leaves[i]])[0], expected, tolerance=1e-13)
+
+
+# ---------------------------------------------------------------- what rules may touch
+
+
+class ShapeOnly:
+    """All that a rule may see of an argument whose name begins with an underscore."""
+
+    def __init__(self, array):
+        self.shape, self.dtype, self.ndim = array.shape, getattr(array, "dtype", None), len(array.shape)
+
+
+def hide(x, is_read):
+    return x if is_read or not hasattr(x, "shape") else ShapeOnly(x)
+
+
+def hidden_vjp(row, node, g, y, args, needs):
+    """Row.vjp, but each rule gets nothing else than what it says that it reads."""
+    out = []
+    for i, needed in enumerate(needs):
+        y_read, *read = row.what_is_read(tuple(j == i for j in range(len(needs))))
+        seen = [hide(arg, is_read) for arg, is_read in zip(args, read, strict=True)]
+        out.append(row.rule(i)(g, hide(y, y_read), *seen, **node.kwargs) if needed and row.rule(i) else None)
+    return out
+
+
+def test_an_argument_whose_name_begins_with_an_underscore_is_not_read(monkeypatch):
+    expected = [gradients(*run(s)) for s in SAMPLES]
+    monkeypatch.setattr(Row, "vjp", hidden_vjp)
+    for sample, before in zip(SAMPLES, expected, strict=True):
+        for g, same_g in zip(gradients(*run(sample)), before, strict=True):
+            same(g, same_g)
+
+
+def test_a_rule_that_reads_in_secret_is_found(monkeypatch):
+    monkeypatch.setattr(Row, "vjp", hidden_vjp)
+    with row_of(np.tanh, Row(np.tanh, (lambda g, _y, _x: g * (1 - np.tanh(_x) ** 2),))), pytest.raises((TypeError, AttributeError)):
+        mg.tanh(leaf(3)).sum().backward()
+
+
+@samples
+def test_no_rule_writes_into_what_it_is_given(sample, monkeypatch):
+    def guarded(vjp):
+        def call(row, node, g, y, args, needs):
+            for x in (*(g if type(g) is tuple else [g]), *(y if type(y) is tuple else [y]), *args):
+                if isinstance(x, np.ndarray):
+                    x.flags.writeable = False
+            return vjp(row, node, g, y, args, needs)
+
+        return call
+
+    for kind in (Row, KernelRow):
+        monkeypatch.setattr(kind, "vjp", guarded(kind.vjp))
+    y, leaves = run(sample)
+    g = [mg.tensor(np.random.default_rng(0).standard_normal(y.shape))]
+    once, again = (mg.grad(y, leaves, g, retain_graph=True) for _ in range(2))
+    for first, second in zip(once, again, strict=True):
+        same(first, second)
+
+
+DIFFER = {"transpose", "var", "std", "max", "min", "repeat", "split", "size", "sort"}
+
+
+def test_rules_use_no_name_that_means_one_thing_in_numpy_and_another_in_torch():
+    used = [node for node in ast.walk(ast.parse(inspect.getsource(ops))) if isinstance(node, ast.Attribute) and node.attr in DIFFER]
+    assert {ast.unparse(node) for node in used} <= {"np.transpose"}  # NumPy's own function means NumPy's meaning
+
+
+# ---------------------------------------------------------------- spoiled rules must be caught
+
+SQUARE = []  # transposing a gradient by mistake goes unnoticed unless it is square, and symmetric it must not be either
+
+
+def square(name, fun, *kinds):
+    specs = [(kind, (3, 3)) if kind else (3, 3) for kind in kinds]
+    SQUARE.append(Sample("square", name, lambda rng: (fun, [draw(rng, spec) for spec in specs])))
+
+
+for _fun in (np.exp, np.tanh, np.sin, np.cos, np.square, np.negative, primitives.sigmoid, primitives.erf):
+    square(name_of(_fun), functools.partial(apply, _fun), None)
+for _fun in (np.log, np.sqrt, np.absolute, primitives.relu):
+    square(name_of(_fun), functools.partial(apply, _fun), "positive" if _fun in (np.log, np.sqrt) else "apart")
+for _fun in (np.add, np.subtract, np.multiply, np.true_divide, np.power, primitives.quotient, np.maximum, np.minimum, np.matmul):
+    square(name_of(_fun), functools.partial(apply, _fun), "positive", "positive")
+square("cast", lambda x: x.clone(), None)
+square("where", lambda x, y: mg.where(np.tri(3) > 0, x, y), None, None)
+square("triangles", lambda x: mg.tril(x) + 2 * mg.triu(x, 1), None)
+square("shapes", lambda x: x.T + x.swapaxes(0, 1) * 2 + x.reshape(9).reshape(3, 3) + x.unsqueeze(0).squeeze(0), None)
+square("places", lambda x: x[:, ::-1] + apply(primitives.scatter_add, x, np.array([0, 0, 1]), (3, 3)), None)
+square("joined", lambda x, y: mg.concatenate([x, y]), None, None)
+square("broadcast_to", lambda x: x.broadcast_to(2, 3, 3), None)
+square("take_item", lambda x: apply(sine_and_cosine, x)[0], None)
+square("linear", F.linear, None, None)
+square("softmax", lambda x: F.softmax(x) + F.log_softmax(x), None)
+square("cross_entropy", lambda x: F.cross_entropy(x, np.array([0, 2, 1])), None)
+square("layer_norm, gelu", lambda x, w: F.layer_norm(F.gelu(x), (3, 3), w, w), None, None)
+square("embedding", lambda w: F.embedding(np.array([2, 0, 0]), w), None)
+square("attention", F.scaled_dot_product_attention, None, None, None)
+
+
+def transposed(d):
+    return d.mT if d.ndim > 1 and d.shape[-1] == d.shape[-2] else d
+
+
+RESULTS = {"scaled": lambda d: d * 1.001, "sign": lambda d: -d, "zeroed": lambda d: 0 * d, "transposed": transposed}
+
+
+def detached(x):
+    if isinstance(x, tuple):
+        return tuple(map(detached, x))
+    return x.detach() if isinstance(x, Tensor) else x
+
+
+ARGUMENTS = {  # what a rule is given: (g, y, args)
+    "arguments swapped": lambda g, y, *args: (g, y, *args[:-2], args[-1], args[-2]),
+    "arguments detached": lambda g, y, *args: (g, *detached((y, *args))),
+    "g detached": lambda g, y, *args: (detached(g), y, *args),
+}
+
+
+def after(change, gradient):
+    """A changed gradient; of a tuple of gradients, each changed; None stays None."""
+    if type(gradient) is tuple:
+        return tuple(after(change, part) for part in gradient)
+    return None if gradient is None else change(gradient)
+
+
+def spoiled(row, i, how):
+    """The row with its i-th rule spoiled."""
+    if isinstance(row, KernelRow):
+        def backward(*args):
+            return [after(RESULTS[how], d) if j == i else d for j, d in enumerate(row.backward(*args))]
+
+        return KernelRow(row.definition, row.forward, backward)
+    if isinstance(row, EachRow):
+        return EachRow(row.fun, lambda j, *args, **kwargs: _spoil(functools.partial(row.rules, j), how)(*args, **kwargs))
+    if how == "rules exchanged":
+        return Row(row.fun, row.rules[:-2] + row.rules[:-3:-1])
+    return Row(row.fun, row.rules[:i] + (_spoil(row.rules[i], how),) + row.rules[i + 1 :])
+
+
+def _spoil(rule, how):
+    if how in RESULTS:
+        return lambda *args, **kwargs: after(RESULTS[how], rule(*args, **kwargs))
+    return lambda *args, **kwargs: rule(*ARGUMENTS[how](*args), **kwargs)
+
+
+def spoils(fun):
+    """(argument, how) for everything that can be done to a row."""
+    row = ROWS[fun]
+    needed = reached()[fun][1]
+    ways = [(i, how) for i in sorted(needed) for how in RESULTS]
+    if not isinstance(row, KernelRow):  # a kernel's second derivative is its definition's
+        ways += [(i, how) for i in sorted(needed) for how in ("g detached", "arguments detached")]
+    if type(row) is Row and len(row.rules) > 1:
+        ways += [(i, "arguments swapped") for i in sorted(needed)] + [(0, "rules exchanged")]
+    return ways
+
+
+def caught(fun, row, order, tried):
+    with row_of(fun, row):
+        return any(complains(sample, order) for sample in tried)
+
+
+def complains(sample, order):
+    try:
+        with np.errstate(all="ignore"):
+            return not gradcheck(*sample.make(np.random.default_rng(0)), order=order, seed=1)
+    except (AssertionError, ValueError, TypeError, IndexError):  # a gradient that is wrong, or that does not even fit
+        return True
+
+
+# What nothing can catch, because it changes nothing, and why.
+EQUIVALENT = {
+    "the slope is 0 everywhere": (
+        {np.sign, np.floor, np.ceil, np.rint}, {"scaled", "sign", "zeroed", "transposed", "g detached", "arguments detached"},
+    ),
+    "linear, or linear in pieces: the slope does not depend on the arguments": (
+        {
+            np.add, np.subtract, np.negative, np.absolute, primitives.relu, primitives.cast, np.maximum, np.minimum, np.where, np.tril,
+            np.triu, np.sum, np.amax, np.amin, np.reshape, np.transpose, np.swapaxes, np.squeeze, np.expand_dims, np.broadcast_to,
+            primitives.getitem, primitives.scatter_add, primitives.concatenate, take_item,
+        },
+        {"arguments detached"},
+    ),
+    "both arguments have the same slope, 1": ({np.add}, {"rules exchanged", "arguments swapped"}),
+    "the rule reads neither argument": ({np.subtract, np.where}, {"arguments swapped"}),
+}  # fmt: skip
+VECTORS = {(kernels.linear, 2), (kernels.cross_entropy, 2)}  # a bias and class weights, which no transposing can change
+
+
+def changes_nothing(fun, i, how):
+    return how == "transposed" and (fun, i) in VECTORS or any(fun in funs and how in hows for funs, hows in EQUIVALENT.values())
+
+
+@rows
+def test_every_spoiled_rule_is_caught(fun):
+    row, tried = ROWS[fun], reached()[fun][0].values()
+    ways = [(i, how) for i, how in spoils(fun) if not changes_nothing(fun, i, how)]
+    unnoticed = [w for w in ways if not caught(fun, spoiled(row, *w), 2 if "detached" in w[1] else 1, tried)]
+    assert unnoticed == []
+    assert ways or fun in EQUIVALENT["the slope is 0 everywhere"][0]
+
+
+def in_the_order_of_discovery(starts):
+    found, stack = [], [start for start in starts if type(start) is Node]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.append(node)
+            stack.extend(parent for parent in node.parents if type(parent) is Node)
+    return found[::-1]
+
+
+def mean_over(g, shape, node):
+    """Undoing broadcasting by the mean."""
+    return _unbroadcast(g, shape, node) * (math.prod(shape) / g.size)
+
+
+def first_of(g, shape, node):
+    """Undoing broadcasting by taking the first."""
+    return g[(0,) * (g.ndim - len(shape))][tuple(map(slice, shape))]
+
+
+_unbroadcast = autograd.unbroadcast
+SPOILED_ENGINES = {
+    "accumulating, the new one wins": ("plus", lambda a, b: b),
+    "accumulating, the first one stays": ("plus", lambda a, b: a),
+    "broadcasting is not undone": ("unbroadcast", lambda g, shape, node: g),
+    "broadcasting is undone by the mean": ("unbroadcast", mean_over),
+    "broadcasting is undone by taking the first": ("unbroadcast", first_of),
+    "nodes are visited as they are found": ("oldest_first", in_the_order_of_discovery),
+    "nodes are visited oldest first": ("oldest_first", lambda starts: in_the_order_of_discovery(starts)[::-1]),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED_ENGINES.values(), ids=SPOILED_ENGINES)
+def test_every_spoiled_engine_is_caught(spoil, monkeypatch):
+    monkeypatch.setattr(autograd, *spoil)
+    assert any(complains(sample, 1) for sample in SAMPLES)
