@@ -261,9 +261,9 @@ def pictures(recipe, model, folder, rows, say):
     if rows:
         viz.curve(rows, folder / "loss.png", recipe.metric, f"{recipe.name}: {len(rows)} steps")
     if hasattr(recipe, "attention"):
-        answer, weights = recipe.attention(model, recipe.example)
+        written, weights = recipe.attention(model, recipe.example)
         title = "What the decoder looks at in the source while it writes each character"
-        viz.attention_map(weights, recipe.example, list(answer), folder / "attention.png", title)
+        viz.attention_map(weights, recipe.example, written, folder / "attention.png", title)
     say(f"Saved in {folder}: model.safetensors, config.json, metrics.jsonl, result.json and the pictures loss.png and attention.png")
 
 

@@ -7,6 +7,7 @@ import math
 import time
 
 from minigrad import optim, random
+from minigrad.allocation import keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
 
 
@@ -67,15 +68,17 @@ def fit(recipe, model, listener=None, evaluate_every=100, clip=1.0):
     clip            the longest gradient allowed, all parameters taken together
     Raises TrainingError where the loss is not a number, or a batch is empty. KeyboardInterrupt passes through.
     """
+    keep_freed_memory()
     steps, rows = recipe.settings["steps"], []
     optimizer, schedule = recipe.optimizer(model)
+    parameters = list(model.parameters())
+    model.train()
     start, paused = time.perf_counter(), 0.0
     for step in range(steps):
-        model.train()
         loss = _checked_loss(recipe, model, step)
         optimizer.zero_grad()
         loss.backward()
-        norm = clip_grad_norm_(model.parameters(), clip)
+        norm = clip_grad_norm_(parameters, clip)
         if not math.isfinite(norm):
             raise TrainingError(_broken("The gradient", norm, step, recipe))
         lr = schedule.get_last_lr()[0]
@@ -87,6 +90,7 @@ def fit(recipe, model, listener=None, evaluate_every=100, clip=1.0):
             began = time.perf_counter()
             model.eval()
             row |= {**recipe.evaluate(model), "samples": recipe.samples(model)}
+            model.train()
             paused += time.perf_counter() - began
         rows.append(row)
         if listener:

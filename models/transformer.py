@@ -85,7 +85,7 @@ class Transformer(Module):
         memory = self.encode(src, src_mask)
         out = np.full((len(src), 1), bos)
         done = np.zeros(len(src), bool)
-        for _ in range(min(max_new or self.max_len, self.max_len)):
+        for _ in range(self.max_len if max_new is None else min(max_new, self.max_len)):
             logits = self.decode(Tensor(out), memory, src_mask=src_mask)[:, -1]  # (B, V)
             token = np.where(done, self.pad, logits.data.argmax(-1))
             out = np.concatenate([out, token[:, None]], axis=1)

@@ -1,0 +1,296 @@
+"""The command line: train, generate and their sentences, run as a user runs them but smaller."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import generate, saving, train
+from minigrad.trainer import Recipe, TrainingError, fit
+from models.recipes import dates
+
+SMALL = ["--steps", "6", "--layers", "1", "--d-model", "16", "--d-ff", "16", "--heads", "2", "--batch-size", "8"]
+
+
+def run_train(tmp_path, *more):
+    folder = tmp_path / "run"
+    return train.main([*SMALL, "--out", str(folder), *more]), folder
+
+
+# ---------------------------------------------------------------- the data
+
+
+def test_there_are_at_least_ten_formats_and_each_has_at_least_five_percent_of_the_data():
+    assert len(dates.FORMATS) >= 10
+    assert 1 / len(dates.FORMATS) >= 0.05
+
+
+def test_training_and_held_out_days_are_disjoint_and_cover_a_century():
+    training, validation, test = dates.split(0)
+    assert len({*training, *validation, *test}) == len(training) + len(validation) + len(test) == dates.DAYS == 36525
+
+
+@pytest.mark.parametrize("form", dates.FORMATS)
+def test_every_format_can_be_read_back_by_a_person(form):
+    day = dates.datetime.date(2003, 2, 1)
+    text = dates.neat(day, form)
+    assert "{" not in text and ("2003" in text or "03" in text)
+    numeric = not any(c.isalpha() for c in text)
+    if numeric:  # day first
+        first, second = text.replace("/", " ").replace(".", " ").replace("-", " ").split()[:2]
+        assert (int(first), int(second)) == (1, 2)
+
+
+@pytest.mark.parametrize(("n", "ending"), [(1, "st"), (2, "nd"), (3, "rd"), (4, "th"), (11, "th"), (12, "th"), (13, "th"), (21, "st"), (22, "nd"), (23, "rd"), (30, "th")])  # fmt: skip
+def test_ordinals(n, ending):
+    assert dates.ordinal(n) == ending
+
+
+def test_what_is_written_fits_the_model():
+    rng = np.random.default_rng(0)
+    for day in dates.split(0)[0][:500]:
+        for form in dates.FORMATS:
+            assert dates.decode([*dates.encode(dates.write(day, form, rng)), dates.EOS]).strip()
+
+
+def test_a_batch_depends_on_seed_and_step_only():
+    mg.manual_seed(3)
+    recipe = dates.Dates({})
+    first = recipe.batch(7)
+    recipe.batch(8)
+    again = recipe.batch(7)
+    assert np.array_equal(first[0], again[0]) and np.array_equal(first[1], again[1])
+    assert not np.array_equal(recipe.batch(8)[1], first[1])
+
+
+# ---------------------------------------------------------------- a run
+
+
+def test_a_run_leaves_weights_figures_and_pictures_and_answers(tmp_path, capsys):
+    status, folder = run_train(tmp_path)
+    assert status == 0
+    assert {p.name for p in folder.iterdir()} == {"config.json", "metrics.jsonl", "model.safetensors", "result.json", "loss.png", "attention.png"}  # fmt: skip
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6] and "exact match" in rows[-1]
+    for picture in ("loss.png", "attention.png"):
+        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
+    out = capsys.readouterr().out
+    assert "exact match on held-out data" in out and "python -m minigrad.generate" in out
+    assert generate.main([str(folder), "29 november 2026"]) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_the_same_seed_gives_the_same_run_and_numpys_own_state_is_left_alone(tmp_path):
+    before = np.random.get_state()[1].copy()
+    losses = []
+    for name in ("a", "b"):
+        train.main([*SMALL, "--seed", "5", "--dropout", "0.1", "--quiet", "--out", str(tmp_path / name)])
+        losses.append([json.loads(line)["loss"] for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()])
+    assert losses[0] == losses[1]
+    assert np.array_equal(before, np.random.get_state()[1])
+
+
+def test_quiet_prints_the_result_only(tmp_path, capsys):
+    run_train(tmp_path, "--quiet")
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_control_c_keeps_what_was_learned(tmp_path, capsys, monkeypatch):
+    batch = dates.Dates.batch
+
+    def interrupted(self, step):
+        if step == 3:
+            raise KeyboardInterrupt
+        return batch(self, step)
+
+    monkeypatch.setattr(dates.Dates, "batch", interrupted)
+    status, folder = run_train(tmp_path)
+    assert status == 130
+    assert "Stopped after 3 steps" in capsys.readouterr().out
+    assert saving.load_tensors(folder / "model.safetensors")
+    assert len((folder / "metrics.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_both_norm_orders_train(tmp_path, norm):
+    status, folder = run_train(tmp_path, "--norm", norm, "--quiet", "--label-smoothing", "0.1")
+    assert status == 0 and json.loads((folder / "config.json").read_text())["settings"]["norm"] == norm
+
+
+def test_the_list_names_every_recipe(capsys):
+    with pytest.raises(SystemExit) as stop:
+        train.main(["--list"])
+    assert stop.value.code == 0 and "dates" in capsys.readouterr().out
+
+
+MY_RECIPE = '''
+import numpy as np
+import minigrad.nn.functional as F
+from minigrad import nn, random
+from minigrad.trainer import Recipe
+
+class Line(Recipe):
+    """y = 2x + 1."""
+    name = "line"
+    metric = "share within 0.1"
+    defaults = dict(steps=200, batch_size=16, lr=0.1)
+
+    def model(self):
+        return nn.Linear(1, 1)
+
+    def batch(self, step):
+        x = random.fresh("data", step).standard_normal((self.settings["batch_size"], 1)).astype(np.float32)
+        return x, 2 * x + 1
+
+    def loss(self, model, batch):
+        return F.mse_loss(model(batch[0]), batch[1])
+
+    def evaluate(self, model, final=False):
+        x = np.linspace(-1, 1, 20, dtype=np.float32)[:, None]
+        return {self.metric: float((abs(model(x).data - (2 * x + 1)) < 0.1).mean())}
+'''
+
+
+def test_a_learners_own_recipe_file_runs_the_same_way(tmp_path, capsys):
+    (tmp_path / "my_recipe.py").write_text(MY_RECIPE)
+    status = train.main([str(tmp_path / "my_recipe.py"), "--out", str(tmp_path / "run"), "--quiet"])
+    assert status == 0 and "100.0%" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_default_run_reads_99_of_100_dates_it_has_never_seen(tmp_path, seed):
+    train.main(["--seed", str(seed), "--quiet", "--out", str(tmp_path / "run")])
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["exact match"] >= 0.99
+
+
+def test_a_short_run_learns_to_write_plausible_dates():
+    """A smaller model in a few seconds: four of five characters of held-out answers right, from one in ten by chance."""
+    mg.manual_seed(0)
+    recipe = dates.Dates(dict(steps=250, layers=1, d_model=48, lr=5e-3, batch_size=48))
+    model = recipe.model()
+    fit(recipe, model, evaluate_every=1000)
+    rows = recipe.samples(model, 200)
+    assert np.mean([a == b for _, answer, iso in rows for a, b in zip(answer.ljust(10), iso, strict=False)]) > 0.8
+
+
+# ---------------------------------------------------------------- sentences
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["datse"], ["no recipe 'datse'", "dates"]),
+        (["missing.py"], ["no file missing.py"]),
+        (["--heads", "3"], ["d_model = 64", "3 heads", "1, 2, 4"]),
+    ],
+)
+def test_what_cannot_be_run_gets_a_sentence_and_status_2(tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    assert train.main(arguments) == 2
+    err = capsys.readouterr().err
+    assert all(word in err for word in words) and "Traceback" not in err
+    assert not list(tmp_path.iterdir())  # no empty run is left behind
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--steps", "0"], "whole number from 1"),
+        (["--steps", "many"], "whole number from 1, got 'many'"),
+        (["--batch-size", "0"], "whole number from 1"),
+        (["--lr", "-1"], "above 0"),
+        (["--lr", "nan"], "above 0"),
+        (["--dropout", "1.5"], "from 0 to 1"),
+        (["--seed", "-3"], "whole number from 0"),
+        (["--norm", "none"], "invalid choice"),
+    ],
+)
+def test_bad_values_get_a_sentence_and_status_2(capsys, arguments, words):
+    with pytest.raises(SystemExit) as stop:
+        train.main(arguments)
+    assert stop.value.code == 2 and words in capsys.readouterr().err
+
+
+def test_a_run_is_never_written_over(tmp_path, capsys):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("precious")
+    status, _ = run_train(tmp_path)
+    assert status == 2 and "not empty" in capsys.readouterr().err
+
+
+def test_new_run_folders_count_up(tmp_path):
+    names = [saving.new_run_folder("dates", tmp_path).name for _ in range(3)]
+    assert names == ["dates-0001", "dates-0002", "dates-0003"]
+
+
+class Broken(Recipe):
+    name, defaults = "broken", dict(steps=3, batch_size=2, lr=1e-3)
+
+    def __init__(self, batch, value):
+        super().__init__({})
+        self._batch, self.value = batch, value
+
+    def model(self):
+        return mg.nn.Linear(1, 1)
+
+    def batch(self, step):
+        return self._batch
+
+    def loss(self, model, batch):
+        return model(mg.ones(1, 1)).sum() * self.value
+
+
+def test_a_loss_that_is_not_a_number_names_the_step_and_what_to_try():
+    recipe = Broken([1], math.nan)
+    with pytest.raises(TrainingError, match="nan at step 1.*--lr"):
+        fit(recipe, recipe.model())
+
+
+def test_an_empty_batch_is_named():
+    recipe = Broken([], 1.0)
+    with pytest.raises(TrainingError, match="batch of step 1 is empty"):
+        fit(recipe, recipe.model())
+
+
+def test_a_recipe_file_without_a_recipe(tmp_path, capsys):
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    assert train.main([str(tmp_path / "empty.py")]) == 2
+    assert "extends minigrad.trainer.Recipe" in capsys.readouterr().err
+
+
+def test_generate_says_what_is_wrong(tmp_path, capsys):
+    assert generate.main([str(tmp_path / "nowhere"), "x"]) == 2
+    assert "no run" in capsys.readouterr().err
+    _, folder = run_train(tmp_path, "--quiet")
+    capsys.readouterr()
+    for prompt, words in (("29 növ", "'ö'"), ("1" * 60, "60 characters"), (" ", "empty")):
+        assert generate.main([str(folder), prompt]) == 2
+        assert words in capsys.readouterr().err
+    data = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(data[: len(data) // 2])
+    assert generate.main([str(folder), "x"]) == 2
+    assert "not a whole safetensors file" in capsys.readouterr().err
+    (folder / "config.json").write_text("{")
+    assert generate.main([str(folder), "x"]) == 2
+    assert "not readable JSON" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_transposed_and_shared_arrays_survive_a_file(tmp_path):
+    x = np.arange(6.0).reshape(2, 3)
+    saving.save_tensors(tmp_path / "t.safetensors", {"x": x.T, "y": mg.tensor(x).T})
+    back = saving.load_tensors(tmp_path / "t.safetensors")
+    assert np.array_equal(back["x"], x.T) and np.array_equal(back["y"], x.T)
+
+
+def test_a_failed_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
+    saving.save_json(tmp_path / "c.json", {"a": 1})
+    monkeypatch.setattr(saving.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(saving.FileProblem, match="No space left"):
+        saving.save_json(tmp_path / "c.json", {"a": 2})
+    assert saving.load_json(tmp_path / "c.json") == {"a": 1} and len(list(tmp_path.iterdir())) == 1
