@@ -46,14 +46,15 @@ class Result:
         )
 
 
-def relative_error(analytic, numeric):
-    """max|a - n| / max(FLOOR, max|a|, max|n|): the definition used everywhere in minigrad."""
+def relative_error(analytic, numeric, size=0.0):
+    """max|a - n| / max(FLOOR, max|a|, max|n|): the definition used everywhere in minigrad. (`size`: of the whole gradient,
+    where a and n are only its component along a direction, which may happen to be small.)"""
     analytic, numeric = np.asarray(analytic), np.asarray(numeric)
     if not analytic.size:
         return 0.0
     if not (np.isfinite(analytic).all() and np.isfinite(numeric).all()):
         return float("inf")
-    largest = max(FLOOR, np.abs(analytic).max(), np.abs(numeric).max())
+    largest = max(FLOOR, size, np.abs(analytic).max(), np.abs(numeric).max())
     return float(np.abs(analytic - numeric).max() / largest)
 
 
@@ -217,10 +218,11 @@ def _along_direction(name, tensor, analytic, scalar, eps, rng):
         down = scalar.value()
     finally:
         np.copyto(tensor.data, kept)
-    return _result(name, np.array((analytic * direction).sum()), np.array((up - down) / (2 * eps)), 0)
+    along = np.array((analytic * direction).sum())
+    return _result(name, along, np.array((up - down) / (2 * eps)), size=float(np.linalg.norm(analytic)))
 
 
-def _result(name, analytic, numeric, kinks):
+def _result(name, analytic, numeric, kinks=0, size=0.0):
     if not analytic.size:
         return Result(name, 0.0, (), 0.0, 0.0, 0.0, kinks)
     bad = ~(np.isfinite(analytic) & np.isfinite(numeric))
@@ -228,7 +230,7 @@ def _result(name, analytic, numeric, kinks):
     index = np.unravel_index(np.argmax(np.where(bad, np.inf, np.abs(a - n))), bad.shape)
     index = tuple(int(i) for i in index)
     largest = float("inf") if bad.any() else float(np.abs([a, n]).max())
-    return Result(name, relative_error(analytic, numeric), index, float(analytic[index]), float(numeric[index]), largest, kinks)
+    return Result(name, relative_error(analytic, numeric, size), index, float(analytic[index]), float(numeric[index]), largest, kinks)
 
 
 @dataclass

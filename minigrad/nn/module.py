@@ -53,12 +53,12 @@ class Module:
     def children(self):
         return (child for _, child in self.named_children())
 
-    def named_modules(self, prefix=""):
-        """(path, module) for this module (path "") and all inside, each once."""
+    def named_modules(self, prefix="", remove_duplicate=True):
+        """(path, module) for this module (path "") and all inside, each once, or under each of its names."""
         seen, stack = set(), [(prefix, self)]
         while stack:
             path, module = stack.pop()
-            if id(module) not in seen:
+            if id(module) not in seen or not remove_duplicate:
                 seen.add(id(module))
                 yield path, module
                 inner = [(f"{path}.{name}" if path else name, child) for name, child in module.named_children()]
@@ -67,9 +67,9 @@ class Module:
     def modules(self):
         return (module for _, module in self.named_modules())
 
-    def _named(self, kind):
+    def _named(self, kind, remove_duplicate=True):
         """(path, tensor) for each attribute of that kind, a tensor that stands in two places twice."""
-        for path, module in self.named_modules():
+        for path, module in self.named_modules("", remove_duplicate):
             for name, value in vars(module).items():
                 if (isinstance(value, Parameter)) if kind == "parameter" else (name in module._buffers):
                     yield (f"{path}.{name}" if path else name), value
@@ -103,7 +103,7 @@ class Module:
 
         strict=False leaves out what is missing or unexpected. Shapes must agree in any case.
         """
-        own = dict((*self._named("parameter"), *self._named("buffer")))  # with the other names of tied parameters
+        own = dict((*self._named("parameter", False), *self._named("buffer", False)))  # with the other names of tied ones
         given = {name: as_tensor(value).data for name, value in state.items()}
         covered = {id(own[name]) for name in given if name in own}
         missing = [name for name in self.state_dict() if id(own[name]) not in covered]
