@@ -1,0 +1,87 @@
+"""The job `dates`: a training step of the default run, the encoder-decoder that reads dates. Knows both sides' steps; the
+PyTorch model stands in torch_transformer.py.
+
+Both start from the same weights (our model's, at one seed) and see the same batches, built beforehand.
+"""
+
+from functools import partial
+
+from benchmarks.case import Case, Side
+from minigrad import manual_seed
+from minigrad.nn.utils import clip_grad_norm_
+from models.recipes.dates import MAX_LENGTH, PAD, VOCABULARY, Dates
+
+CLIP = 1.0
+BATCHES = 64  # that many are built; later steps begin again with the first
+TINY = dict(batch_size=4, d_model=16, layers=1, heads=2, d_ff=32)
+
+
+def cases(tiny=False):
+    settings = TINY if tiny else {}
+    return [
+        Case("dates", (
+            Side("minigrad", partial(ours, settings)),
+            Side("torch", partial(torch_step, settings), "torch"),
+            Side("torch, fused AdamW", partial(torch_step, settings, fused=True), "torch"),
+        ))
+    ]  # fmt: skip
+
+
+def setting_out(settings):
+    """(recipe, model, optimizer, rate, batches), the same in every process; rate(step) is the recipe's schedule."""
+    manual_seed(0)
+    recipe = Dates({**settings, "dropout": 0.0})
+    model = recipe.model()
+    optimizer, schedule = recipe.optimizer(model)
+    batches = [recipe.batch(i) for i in range(BATCHES)]
+    return recipe, model, optimizer, lambda step: recipe.settings["lr"] * schedule.factor(step), batches
+
+
+def set_rate(optimizer, rate):
+    """The learning rate of a step. It is not the schedulers that are compared, so both sides do it like this."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def ours(settings):
+    recipe, model, optimizer, rate, batches = setting_out(settings)
+
+    def step(number):
+        set_rate(optimizer, rate(number))
+        loss = recipe.loss(model, batches[number % BATCHES])
+        optimizer.zero_grad()
+        loss.backward()
+        clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def torch_step(settings, **how):
+    """PyTorch eager, as one writes it; `how` goes to its AdamW (nothing: its default, foreach)."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    from benchmarks.torch_transformer import Transformer, adamw, weights_of
+
+    recipe, our_model, our_optimizer, rate, batches = setting_out(settings)
+    s = recipe.settings
+    model = Transformer(VOCABULARY, s["d_model"], s["heads"], s["layers"], s["d_ff"], MAX_LENGTH, PAD)
+    model.load_state_dict(weights_of(our_model))
+    optimizer = adamw(model, our_optimizer, **how)
+    batches = [(torch.from_numpy(src), torch.from_numpy(tgt)) for src, tgt in batches]
+
+    def step(number):
+        set_rate(optimizer, rate(number))
+        src, tgt = batches[number % BATCHES]
+        logits = model(src, tgt[:, :-1])
+        targets = tgt[:, 1:].reshape(-1)
+        loss = cross_entropy(logits.flatten(0, 1), targets, ignore_index=PAD, label_smoothing=s["label_smoothing"])
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        return loss.item()
+
+    return step
