@@ -214,7 +214,7 @@ def _key(tensor):
 
 
 def _listed(tensors):
-    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    return [tensors] if isinstance(tensors, (Tensor, np.ndarray)) else list(tensors)
 
 
 def _wrap(array, node):
@@ -274,6 +274,8 @@ class Tensor(Value):
 
     def size(self, dim=None):
         """The shape, or the length of one axis."""
+        if dim is not None and not -self.data.ndim <= dim < self.data.ndim:
+            raise IndexError(f"size: there is no axis {dim} in a tensor of shape {self.shape}.")
         return self.data.shape if dim is None else self.data.shape[dim]
 
     def dim(self):

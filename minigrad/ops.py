@@ -125,7 +125,7 @@ defvjp_each(concatenate, part)
 
 def rows(x):
     """x (..., n) as a matrix: all leading axes in one."""
-    return x.reshape((-1, x.shape[-1]))
+    return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))  # -1 would not know what to be where an axis is empty
 
 
 def matmul_x(g, _z, _x, y):
