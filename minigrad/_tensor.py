@@ -33,27 +33,40 @@ def set_default_dtype(dtype):
 
 def apply(fun, *args, **kwargs):
     """Compute fun(*args, **kwargs) on the arrays inside, and remember it if an argument wants a gradient."""
-    arrays = [a.data if isinstance(a, Tensor) else a for a in args]
+    arrays, needs = _unwrapped(args)
     try:
         y = fun(*arrays, **kwargs)
     except (ValueError, TypeError, IndexError) as error:
         raise explain.failed_call(error, fun, arrays, kwargs) from None
-    return _remember(fun, args, arrays, kwargs, y, None)
+    return _remember(fun, args, arrays, needs, kwargs, y, None)
 
 
 def apply_kernel(kernel, *args, **kwargs):
     """The same for a kernel, whose forward returns (value, what its backward needs)."""
-    arrays = [a.data if isinstance(a, Tensor) else a for a in args]
+    arrays, needs = _unwrapped(args)
     try:
         y, saved = kernel.forward(*arrays, **kwargs)
     except (ValueError, TypeError, IndexError) as error:
         raise explain.failed_call(error, kernel.forward, arrays, kwargs) from None
-    return _remember(kernel.forward, args, arrays, kwargs, y, saved)
+    return _remember(kernel.forward, args, arrays, needs, kwargs, y, saved)
 
 
-def _remember(fun, args, arrays, kwargs, y, saved):
+def _unwrapped(args):
+    """The arrays inside the arguments, and which of them want a gradient (one loop: this runs for every op)."""
+    arrays, needs = [], []
+    for a in args:
+        if isinstance(a, Tensor):
+            arrays.append(a.data)
+            needs.append(a._requires_grad)
+        else:
+            arrays.append(a)
+            needs.append(False)
+    return arrays, needs
+
+
+def _remember(fun, args, arrays, needs, kwargs, y, saved):
     if type(y) is tuple:
-        return _remember_items(fun, args, kwargs, y, saved)
+        return _remember_items(fun, args, tuple(needs), kwargs, y, saved)
     if type(y) is not np.ndarray:
         y = np.asarray(y)
     if y.dtype is not _FLOAT32:
@@ -61,14 +74,14 @@ def _remember(fun, args, arrays, kwargs, y, saved):
     out = Tensor(y)
     if y.base is not None:
         _share_writes(out, args)
-    if recording.get():
-        needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
-        if True in needs:
-            row = _row(fun)
-            if row is not CONSTANT:
-                reads = row.reads.get(needs) or _first_look(row, needs)
-                out.node = Node(fun, _known(args, needs, reads), kwargs, needs, y if reads[0] else None, out.writes, y.shape, y.dtype, saved)  # fmt: skip
-                out._requires_grad = True
+    if True in needs and recording.get():
+        row = _row(fun)
+        if row is not CONSTANT:
+            needs = tuple(needs)
+            reads = row.reads.get(needs) or _first_look(row, needs)
+            known = args if False not in reads else _known(args, needs, reads)
+            out.node = Node(fun, known, kwargs, needs, y if reads[0] else None, out.writes, y.shape, y.dtype, saved)
+            out._requires_grad = True
     return out
 
 
@@ -86,14 +99,12 @@ def _first_look(row, needs):
 
 def _known(args, needs, reads):
     """The arguments as the graph keeps them: those that no rule reads are let go, and their nodes stand in for them."""
-    if False not in reads[1:]:
-        return args
     return tuple([
         a if kept or not needed or a.node is None else a.node for a, needed, kept in zip(args, needs, reads[1:])
     ])  # fmt: skip
 
 
-def _remember_items(fun, args, kwargs, ys, saved):
+def _remember_items(fun, args, needs, kwargs, ys, saved):
     """A function of several values: one node for the tuple, and one for each item taken out of it."""
     ys = tuple(map(np.asarray, ys))
     outs, writes = tuple(Tensor(y) for y in ys), [0]
@@ -101,8 +112,7 @@ def _remember_items(fun, args, kwargs, ys, saved):
         out.writes = writes  # one count for all items: a rule that reads the tuple reads them all
         if out.data.base is not None:
             _share_writes(out, args)
-    needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
-    if recording.get() and True in needs:
+    if True in needs and recording.get():
         row = _row(fun)
         reads = row.reads.get(needs) or _first_look(row, needs)
         likes = tuple(_Like(y.shape, y.dtype) for y in ys)
@@ -140,7 +150,8 @@ def _keep_precision(fun, y, arrays):
             raise explain.unsupported_dtype(fun, y.dtype)
         return y
     floats = [a.dtype for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind == "f" and a.ndim]
-    floats = floats or [a.dtype for a in arrays if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind == "f"]
+    for kind in (np.ndarray, np.generic):  # without axes a tensor counts for more than a NumPy scalar
+        floats = floats or [a.dtype for a in arrays if isinstance(a, kind) and a.dtype.kind == "f"]
     wanted = max(floats, key=lambda dtype: dtype.itemsize) if floats else _default[0]
     return y if y.dtype == wanted else y.astype(wanted)
 

@@ -120,20 +120,23 @@ class Node:
     saved    what a kernel kept for its backward   module  the nn.Module that was running
     """
 
-    __slots__ = ("fun", "args", "kwargs", "needs", "birth", "y", "writes", "shape", "dtype", "saved", "module", "__weakref__")
+    __slots__ = ("fun", "args", "kwargs", "needs", "birth", "y", "writes", "shape", "dtype", "saved", "module",
+                 "_parents", "__weakref__")  # fmt: skip
 
     def __init__(self, fun, args, kwargs, needs, y, writes, shape, dtype, saved):
         self.fun, self.args, self.kwargs, self.needs = fun, args, kwargs, needs
         self.y, self.writes, self.shape, self.dtype, self.saved = y, writes, shape, dtype, saved
-        self.birth, self.module = next(clock), current_module.get()
+        self.birth, self.module, self._parents = next(clock), current_module.get(), None
 
     @property
     def parents(self):
         """For each argument its node, the leaf that it is, or None where it wants no gradient."""
-        return [
-            (arg if type(arg) is Node or arg.node is None else arg.node) if needed else None
-            for arg, needed in zip(self.args, self.needs, strict=True)
-        ]
+        if self._parents is None:
+            self._parents = [
+                (arg if type(arg) is Node or arg.node is None else arg.node) if needed else None
+                for arg, needed in zip(self.args, self.needs)
+            ]
+        return self._parents
 
     @property
     def name(self):
@@ -149,7 +152,7 @@ class Node:
 
     def release(self):
         """Let go of everything that only the reverse pass needed."""
-        self.args = self.y = self.saved = None
+        self.args = self.y = self.saved = self._parents = None
 
     def __repr__(self):
         return f"<{self.name} made {self.shape} {self.dtype}>"
