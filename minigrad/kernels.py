@@ -255,7 +255,7 @@ def attention(q, k, v, mask, kept, scale):
         k, v = without_unseen(k, v, mask)
         e = shifted_exp(q @ k.mT * np.asarray(scale, q.dtype), mask)
     total = e @ np.ones((e.shape[-1], 1), e.dtype)
-    if mask is not None:
+    if mask is not None or not e.size:
         total[total == 0] = 1  # a row with nothing to attend to: 0 / 1
     p = e if kept is None else e * kept
     y = p @ v
