@@ -432,7 +432,7 @@ class Tensor(Value):
         try:
             compute(self.data)
         except (ValueError, TypeError, IndexError) as error:
-            raise type(error)(f"In-place change of a tensor of shape {self.shape} and dtype {self.dtype} failed: {error}") from None
+            raise explain.kind_of(error)(f"In-place change of a tensor of shape {self.shape} and dtype {self.dtype} failed: {error}") from None  # fmt: skip
         self.writes[0] = next(autograd.clock)
         return self
 

@@ -15,8 +15,7 @@ LEAVES_THE_GRAPH = (
 
 def failed_call(error, fun, arrays, kwargs):
     """The exception for a NumPy function that refused its arguments: same kind, but with the shapes and the way out."""
-    kind = next(k for k in (np.exceptions.AxisError, IndexError, ValueError, TypeError) if isinstance(error, k))
-    name = name_of(fun)
+    kind, name = kind_of(error), name_of(fun)
     shapes = [tuple(a.shape) for a in arrays if isinstance(a, np.ndarray)]
     if name == "matmul" and len(arrays) == 2:
         return kind(_matmul(*map(np.shape, arrays)))
@@ -30,7 +29,12 @@ def failed_call(error, fun, arrays, kwargs):
         return kind(f"reshape: a tensor of shape {shapes[0]} has {_count(shapes[0])} elements, which do not fill {_given(arrays, kwargs)}.")  # fmt: skip
     settings = ", ".join(f"{key}={value!r}" for key, value in kwargs.items() if not isinstance(value, np.ndarray))
     of = f" of shape {' and '.join(map(str, shapes))}" if shapes else ""
-    return kind(f"{name}{of}{' with ' + settings if settings else ''}: {error}.".replace("..", "."))
+    return kind(f"{name}{of}{' with ' + settings if settings else ''}: {str(error).rstrip('.')}.")
+
+
+def kind_of(error):
+    """What to raise in place of one of NumPy's errors: its own classes do not all take a sentence."""
+    return next(kind for kind in (np.exceptions.AxisError, IndexError, ValueError, TypeError) if isinstance(error, kind))
 
 
 def _count(shape):
