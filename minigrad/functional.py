@@ -132,8 +132,8 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
         return losses.sum()
     flat = flat_targets.data.reshape(-1)
     kept = flat[flat != ignore_index]
-    total = len(kept) if weight is None else weight.data[kept].sum()
-    return losses.sum() / (float(total) or 1.0)
+    total = len(kept) if weight is None else weight[kept].sum()
+    return losses.sum() / (total if float(total) else 1.0)
 
 
 def _soft_cross_entropy(logits, targets, weight, reduction, label_smoothing):

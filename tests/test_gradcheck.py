@@ -279,8 +279,8 @@ def test_the_door_knows_groups_and_every_sample_has_one_of_them(capsys):
     assert "2 checked" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("sample", [s for s in door.all_samples() if s.group in ("layer", "block", "model")], ids=lambda s: s.name)
-def test_every_sample_of_layers_blocks_and_models_is_right_at_both_orders(sample: Sample):
+@pytest.mark.parametrize("sample", [s for s in door.all_samples() if s.group in ("layer", "block")], ids=lambda s: s.name)
+def test_every_sample_of_layers_and_blocks_is_right_at_both_orders(sample: Sample):
+    fun, inputs = sample.make(np.random.default_rng(0))
     for order in (1, 2):
-        worst = door.worst(sample, order)
-        assert worst.error <= TOLERANCE, str(worst)
+        assert gradcheck(fun, inputs, order=order, fast=sample.group == "block")  # entry by entry in test_attention, test_residual

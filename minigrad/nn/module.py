@@ -99,9 +99,9 @@ class Module:
         return {name: t.detach() for name, t in (*self.named_parameters(), *self.named_buffers())}
 
     def load_state_dict(self, state, strict=True):
-        """Copy the numbers in. All names and shapes are compared first; if anything differs nothing is written.
+        """Copy the numbers in. All names, shapes and dtypes are compared first; if anything differs nothing is written.
 
-        strict=False leaves out what is missing or unexpected. Shapes must agree in any case.
+        strict=False leaves out what is missing or unexpected. Shapes must agree in any case, and floats never become whole numbers.
         """
         own = dict((*self._named("parameter", False), *self._named("buffer", False)))  # with the other names of tied ones
         given = {name: as_tensor(value).data for name, value in state.items()}
@@ -112,7 +112,11 @@ class Module:
             f"{name}: the module has {own[name].shape}, the state {array.shape}"
             for name, array in given.items()
             if name in own and own[name].shape != array.shape
-        ]
+        ] + [
+            f"{name}: the module has {own[name].dtype}, the state {array.dtype}"
+            for name, array in given.items()
+            if name in own and not np.can_cast(array.dtype, own[name].dtype, "same_kind")
+        ]  # fmt: skip
         if shapes or (strict and (missing or unexpected)):
             raise RuntimeError(_mismatch(type(self).__name__, missing, unexpected, shapes, strict))
         for name, array in given.items():
@@ -222,7 +226,7 @@ def _mismatch(owner, missing, unexpected, shapes, strict):
         lines.append("  missing from the state: " + ", ".join(missing))
     if unexpected and strict:
         lines.append("  not known to the module: " + ", ".join(unexpected))
-    lines += ["  other shape: " + line for line in shapes]
+    lines += ["  other shape or dtype: " + line for line in shapes]
     if strict and not shapes:
         lines.append("  To load what fits, pass strict=False.")
     return "\n".join(lines)

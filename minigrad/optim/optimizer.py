@@ -117,7 +117,7 @@ class SGD(Optimizer):
             g = g + group["weight_decay"] * x
         if momentum:
             if "momentum_buffer" not in state:
-                state["momentum_buffer"] = g.copy()
+                state["momentum_buffer"] = g.astype(x.dtype)
             else:
                 state["momentum_buffer"] *= momentum
                 state["momentum_buffer"] += (1 - group["dampening"]) * g
