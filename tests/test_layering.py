@@ -22,6 +22,7 @@ LAYERS = [  # each may import from its own layer and from those before it
     "saving trainer distributed viz",
     "models",
     "models.recipes",
+    "_doors",  # what doors share
     "door",
     "tutorials",
 ]

@@ -387,13 +387,20 @@ def after(change, gradient):
     return None if gradient is None else change(gradient)
 
 
+class SpoiledRow:
+    """A kernel, or another row that computes all its gradients at once, with the i-th of them spoiled."""
+
+    def __init__(self, row, i, how):
+        self.row, self.i, self.how, self.reads, self.what_is_read = row, i, how, {}, row.what_is_read
+
+    def vjp(self, *given):
+        return [after(RESULTS[self.how], d) if j == self.i else d for j, d in enumerate(self.row.vjp(*given))]
+
+
 def spoiled(row, i, how):
     """The row with its i-th rule spoiled."""
-    if isinstance(row, KernelRow):
-        def backward(*args):
-            return [after(RESULTS[how], d) if j == i else d for j, d in enumerate(row.backward(*args))]
-
-        return KernelRow(row.definition, row.forward, backward)
+    if not isinstance(row, Row):
+        return SpoiledRow(row, i, how)
     if isinstance(row, EachRow):
         return EachRow(row.fun, lambda j, *args, **kwargs: _spoil(functools.partial(row.rules, j), how)(*args, **kwargs))
     if how == "rules exchanged":
@@ -412,7 +419,7 @@ def spoils(fun):
     row = ROWS[fun]
     needed = reached()[fun][1]
     ways = [(i, how) for i in sorted(needed) for how in RESULTS]
-    if not isinstance(row, KernelRow):  # a kernel's second derivative is its definition's
+    if isinstance(row, Row):  # a kernel's second derivative is its definition's
         ways += [(i, how) for i in sorted(needed) for how in ("g detached", "arguments detached")]
     if type(row) is Row and len(row.rules) > 1:
         ways += [(i, "arguments swapped") for i in sorted(needed)] + [(0, "rules exchanged")]
