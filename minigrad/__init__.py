@@ -11,3 +11,5 @@ from minigrad.random import initial_seed, manual_seed
 
 from minigrad import ops, functional, kernels  # these fill the table of rules
 from minigrad.functional import dropout, gelu, log_softmax, logsumexp, softmax
+from minigrad.recompute import checkpoint
+from minigrad.anomaly import detect_anomaly

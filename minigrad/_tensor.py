@@ -4,11 +4,13 @@ and method stands for; knows none of their derivatives (ops.py does).
 `apply` is the only place that records.
 """
 
+import weakref
+
 import numpy as np
 
 from minigrad import autograd, explain, primitives
 from minigrad.autograd import Node, Value
-from minigrad.modes import Mode, readable, recording
+from minigrad.modes import Mode, readable, recording, tracing
 
 float32, float64, int64, bool_ = map(np.dtype, ("float32", "float64", "int64", "bool"))
 _FLOAT32 = float32
@@ -82,6 +84,8 @@ def _remember(fun, args, arrays, needs, kwargs, y, saved):
             known = args if False not in reads else _known(args, needs, reads)
             out.node = Node(fun, known, kwargs, needs, y if reads[0] else None, out.writes, y.shape, y.dtype, saved)
             out._requires_grad = True
+    if tracing.get() is not None:
+        tracing.get()(fun, arrays, out)
     return out
 
 
@@ -260,13 +264,14 @@ class Tensor(Value):
     (use in-place methods under no_grad, which are counted, so that backward can refuse).
     """
 
-    __slots__ = ("data", "grad", "node", "_requires_grad", "writes", "__weakref__")
+    __slots__ = ("data", "grad", "node", "_requires_grad", "writes", "hooks", "__weakref__")
     __array_priority__ = 1000
 
     def __init__(self, data):
         if type(data) is not np.ndarray:
             data = as_tensor(data).data
-        self.data, self.grad, self.node, self._requires_grad = data, None, None, False
+        self.data, self._requires_grad = data, False
+        self.grad = self.node = self.hooks = None
         self.writes = [0]  # when its memory was last written, by the clock that also counts births; shared by views
 
     # -------- what it is
@@ -424,6 +429,35 @@ class Tensor(Value):
             else:
                 leaf.grad.data = leaf.grad.data + g
 
+    def register_hook(self, hook):
+        """Call hook(gradient) when this tensor's gradient is complete; what it returns, unless None, takes the gradient's place.
+
+        Returns a handle whose remove() takes the hook away.
+        """
+        if not self._requires_grad:
+            raise RuntimeError("A hook waits for a gradient, but this tensor does not require one; call x.requires_grad_() first.")
+
+        def called(g):
+            out = hook(g if isinstance(g, Tensor) else Tensor(g))
+            return g if out is None else out if isinstance(g, Tensor) else as_tensor(out).data
+
+        owner = _key(self)
+        owner.hooks = owner.hooks or {}
+        return _Handle(owner.hooks, called)
+
+    def retain_grad(self):
+        """Let backward leave the gradient of this computed value in `.grad`, as it does for leaves."""
+        if self.node is None:
+            return
+        here = weakref.ref(self)
+
+        def keep(g):
+            tensor = here()
+            if tensor is not None:
+                tensor.grad = g.detach().clone() if tensor.grad is None else tensor.grad + g.detach()
+
+        self.register_hook(keep)
+
     # -------- in place: only where no history can be falsified
 
     def _write(self, compute):
@@ -559,6 +593,17 @@ class Tensor(Value):
         if any(_tensor_inside(a) for a in (*(a for a in args if not isinstance(a, Tensor)), *kwargs.values())):
             raise explain.hidden_tensor(fun)
         return apply(fun, *args, **kwargs)
+
+
+class _Handle:
+    """Takes a hook away again."""
+
+    def __init__(self, hooks, hook):
+        self._hooks = hooks
+        hooks[self] = hook
+
+    def remove(self):
+        self._hooks.pop(self, None)
 
 
 FROM_NUMPY = {}  # NumPy functions that functions.py composes from others, or whose arguments need rearranging

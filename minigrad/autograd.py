@@ -105,7 +105,7 @@ def defkernel(definition, forward, backward):
 
 
 class Value:
-    """What a Tensor is to this module: something with `data` (an array), `node` (None for a leaf) and `writes`."""
+    """What a Tensor is to this module: something with `data` (an array), `node` (None for a leaf), `writes`, `hooks`."""
 
     __slots__ = ()
 
@@ -118,15 +118,17 @@ class Node:
     y        the value, where a rule reads it      writes  when the value's memory was last written
     shape, dtype  of the value (a tuple of things with both, where the value is a tuple)
     saved    what a kernel kept for its backward   module  the nn.Module that was running
+    hooks    called with the gradient of the value trace   what anomaly.py noted when the value was made
     """
 
     __slots__ = ("fun", "args", "kwargs", "needs", "birth", "y", "writes", "shape", "dtype", "saved", "module",
-                 "_parents", "__weakref__")  # fmt: skip
+                 "hooks", "trace", "_parents", "__weakref__")  # fmt: skip
 
     def __init__(self, fun, args, kwargs, needs, y, writes, shape, dtype, saved):
         self.fun, self.args, self.kwargs, self.needs = fun, args, kwargs, needs
         self.y, self.writes, self.shape, self.dtype, self.saved = y, writes, shape, dtype, saved
-        self.birth, self.module, self._parents = next(clock), current_module.get(), None
+        self.birth, self.module = next(clock), current_module.get()
+        self.hooks = self.trace = self._parents = None
 
     @property
     def parents(self):
@@ -218,6 +220,8 @@ def pull_back(pending, wanted=None, retain_graph=False, wrap=None):
     while order:
         node = order.pop()
         g = pending.pop(node, None)
+        if g is not None and node.hooks:
+            g = _through_hooks(node, g)
         if useful is not None and node in wanted and g is not None:
             found[node] = g
         if g is not None and (useful is None or node in useful):
@@ -226,17 +230,28 @@ def pull_back(pending, wanted=None, retain_graph=False, wrap=None):
             for parent, gradient in zip(parents, vjp(node, g, needs, wrap)):
                 if gradient is not None:
                     gradient = fit(gradient, parent, node)
+                    if node.trace is not None:
+                        node.trace.check_gradient(node, g, gradient)
                     before = pending.get(parent)
                     pending[parent] = gradient if before is None else plus(before, gradient)
         if not retain_graph:
             node.release()
-    return pending | found
+    return {leaf: _through_hooks(leaf, g) if leaf.hooks else g for leaf, g in pending.items()} | found
+
+
+def _through_hooks(owner, g):
+    """The gradient as the hooks of a node or leaf leave it."""
+    for hook in list(owner.hooks.values()):
+        g = hook(g)
+    return g
 
 
 def vjp(node, g, needs, wrap):
     """Ask the table: the gradients of the node's arguments, from the gradient g of its value."""
     row = RULES[node.fun]
     check_unwritten(node, row)
+    if node.trace is not None:
+        node.trace.check_arrays(node)
     if type(g) is tuple:
         g = tuple(_zeros(item, wrap) if one is None else one for one, item in zip(g, node.shape, strict=True))
     if wrap is None:

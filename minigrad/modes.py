@@ -9,6 +9,7 @@ from contextvars import ContextVar
 
 recording = ContextVar("recording", default=True)  # are computations remembered?
 readable = ContextVar("readable", default=False)  # are kernels passed over for their definitions?
+tracing = ContextVar("tracing", default=None)  # if set: what to do with every value as it is computed (see anomaly.py)
 current_module = ContextVar("current_module", default=None)  # the nn.Module whose forward is running
 
 

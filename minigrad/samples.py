@@ -140,3 +140,7 @@ both_tiers("attention, added mask", lambda q, k, v: F.scaled_dot_product_attenti
 both_tiers("attention, learned bias", lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), (2, 3, 4), (2, 3, 4), (2, 3, 4), (3, 3))
 both_tiers("attention, dropout", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, None, 0.3), (2, 3, 4), (2, 3, 4), (2, 3, 4))
 both_tiers("attention, shared q, k, v", lambda x: F.scaled_dot_product_attention(x, x, x), (2, 3, 4))
+
+# ---------------------------------------------------------------- computed twice
+
+case("checkpoint", lambda x, y: mg.checkpoint(lambda x: F.dropout(mg.tanh(x) * y, 0.3), x), (3, 4), (4,), group="function")

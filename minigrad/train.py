@@ -4,13 +4,13 @@ Knows the command line and how a run is shown; what is learned stands in the rec
 """
 
 import argparse
-import importlib.util
 import json
 import sys
 from pathlib import Path
 
 from minigrad import manual_seed, saving
-from minigrad.trainer import Recipe, TrainingError, fit
+from minigrad._doors import UsageError, load_models, said
+from minigrad.trainer import TrainingError, fit
 
 EPILOG = """
 examples:
@@ -26,22 +26,20 @@ Try other settings and compare the folders: that is what they are for.
 
 
 def main(argv=None):
-    options = parse(argv)
-    try:
-        recipe_class = find_recipe(options.recipe)
+    with said("minigrad.train", UsageError, saving.FileProblem, TrainingError, ValueError) as outcome:
+        options = parse(argv)
+        recipes = load_models().recipes
+        if options.list:
+            list_recipes(recipes)
+            return 0
+        recipe_class = recipes.find(options.recipe)
         settings = chosen_settings(options, recipe_class)
         manual_seed(options.seed)
         recipe = recipe_class(settings)
         model = recipe.model()
         folder = open_folder(options.out, recipe.name)
         return run(recipe, model, folder, options)
-    except (saving.FileProblem, TrainingError, UsageError, ValueError) as problem:
-        print(f"minigrad.train: {problem}", file=sys.stderr)
-        return 2
-
-
-class UsageError(Exception):
-    """Something on the command line cannot be followed."""
+    return outcome.status
 
 
 # ---------------------------------------------------------------- the command line
@@ -97,54 +95,14 @@ def parse(argv):
     parser.add_argument("--seed", type=natural, default=0, help="where all random numbers start (default: 0); the same seed repeats the run")
     parser.add_argument("--out", help="the run's folder, new or empty (default: the next runs/NAME-0001)")
     parser.add_argument("--quiet", action="store_true", help="print the result only")
-    options = parser.parse_args(argv)
-    if options.list:
-        list_recipes()
-        raise SystemExit(0)
-    return options
+    return parser.parse_args(argv)
 
 
-def list_recipes():
-    from models import recipes
-
+def list_recipes(recipes):
     for name in recipes.MODULES:
         recipe = recipes.find(name)
         print(f"{name:10s} {recipe.help}")
         print(" " * 11 + "  ".join(f"--{key.replace('_', '-')} {value}" for key, value in recipe.defaults.items()))
-
-
-def find_recipe(name):
-    """The Recipe class of a name from the list, or from a learner's own file."""
-    recipes = load_models().recipes
-    if name in recipes.MODULES:
-        return recipes.find(name)
-    if not name.endswith(".py"):
-        raise UsageError(f"there is no recipe {name!r}; there are: {', '.join(recipes.MODULES)}. A recipe of your own is given as a file, my_recipe.py.")  # fmt: skip
-    if not Path(name).is_file():
-        raise UsageError(f"there is no file {name}.")
-    spec = importlib.util.spec_from_file_location(Path(name).stem, name)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    own = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Recipe) and v.__module__ == module.__name__]
-    if not own:
-        raise UsageError(f"{name} defines no recipe; it needs a class that extends minigrad.trainer.Recipe.")
-    own[-1].name = own[-1].name or Path(name).stem
-    own[-1].file = str(Path(name).resolve())
-    return own[-1]
-
-
-def load_models():
-    """The package models, or a sentence if another folder of that name stands in front of it."""
-    try:
-        import models.recipes
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("models"):
-            raise
-        raise UsageError(
-            "minigrad's package `models` was not found; most likely a folder or file of yours with that name stands in front of it. "
-            "Rename yours, or run from another folder."
-        ) from None
-    return models
 
 
 def chosen_settings(options, recipe):

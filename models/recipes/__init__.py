@@ -1,11 +1,53 @@
-"""What `python -m minigrad.train` can run: one file a recipe, each with its data, model, loss and metric."""
+"""What `python -m minigrad.train` can run: one file a recipe, each with its data, model, loss and metric. Finds them, and runs."""
 
 import importlib
+import importlib.util
+from pathlib import Path
+
+from minigrad import manual_seed, saving
+from minigrad.trainer import Recipe
 
 MODULES = {"dates": "models.recipes.dates"}
 
 
+class RecipeProblem(ValueError):
+    """A recipe or run that cannot be found or read."""
+
+
 def find(name):
-    """The Recipe class of that name."""
-    module = importlib.import_module(MODULES[name])
-    return next(value for value in vars(module).values() if getattr(value, "name", None) == name)
+    """The Recipe class of a name in MODULES, or in a learner's own file NAME.py."""
+    if name in MODULES:
+        return _recipe_in(importlib.import_module(MODULES[name]))
+    if not name.endswith(".py"):
+        raise RecipeProblem(f"there is no recipe {name!r}; there are: {', '.join(MODULES)}. A recipe of your own is given as a file, my_recipe.py.")  # fmt: skip
+    if not Path(name).is_file():
+        raise RecipeProblem(f"there is no file {name}.")
+    spec = importlib.util.spec_from_file_location(Path(name).stem, name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    recipe = _recipe_in(module)
+    recipe.name, recipe.file = recipe.name or Path(name).stem, str(Path(name).resolve())
+    return recipe
+
+
+def _recipe_in(module):
+    """The last class of a module that extends Recipe."""
+    own = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Recipe) and v.__module__ == module.__name__]
+    if not own:
+        raise RecipeProblem(f"{module.__file__} defines no recipe; it needs a class that extends minigrad.trainer.Recipe.")
+    return own[-1]
+
+
+def load_run(folder):
+    """(recipe, model with its trained weights, in evaluation) of a run's folder."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise RecipeProblem(f"there is no run {folder}. Train one with `python -m minigrad.train`; runs are folders under runs/.")
+    config = saving.load_json(folder / "config.json")
+    if not isinstance(config, dict) or not {"recipe", "seed", "settings"} <= set(config):
+        raise RecipeProblem(f"{folder / 'config.json'} is not a run's configuration: it must hold recipe, seed and settings.")
+    manual_seed(config["seed"])
+    recipe = find(config["recipe"])(config["settings"])
+    model = recipe.model()
+    model.load_state_dict(saving.load_tensors(folder / "model.safetensors"))
+    return recipe, model.eval()

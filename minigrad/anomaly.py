@@ -1,0 +1,109 @@
+"""detect_anomaly: name the first op that made a NaN or an inf, forward or backward, and the line that called it.
+
+Also catches writes into raw arrays (`x.data[0] = 1`), which no counter sees, by checksums. Slow: for looking, not for training.
+Knows what a node is; nothing of rules.
+"""
+
+import os
+import traceback
+import zlib
+
+import numpy as np
+
+from minigrad.autograd import Value, name_of
+from minigrad.modes import Mode, tracing
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class AnomalyError(RuntimeError):
+    """A NaN or an inf, or an array changed behind the engine's back; the sentence names op and line."""
+
+
+def detect_anomaly():
+    """`with detect_anomaly():` around forward and backward: an error at the first op that makes a NaN or inf out of finite numbers."""
+    return Mode(tracing, _watch)
+
+
+def _watch(fun, arrays, out):
+    """Called with every value as it is computed."""
+    trace = Trace(out.node)
+    if not _finite(out.data) and all(_finite(a) for a in arrays):
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(out.data))[0])
+        given = ", ".join(f"{np.broadcast_to(a, out.shape)[index]:.6g}" for a in arrays if _fits(a, out.shape))
+        raise AnomalyError(
+            f"{name_of(fun)} made {_kind(out.data)} at index {index} out of finite numbers{f' ({given})' if given else ''}. {trace.where()}"
+        )
+    if out.node is not None:
+        out.node.trace = trace
+
+
+class Trace:
+    """Where a value was made, and the checksums of what its rule will read."""
+
+    def __init__(self, node):
+        self.line = _calling_line()
+        self.sums = [] if node is None else [_checksum(a) for a in self._read(node)]
+
+    @staticmethod
+    def _read(node):
+        """What the rules may read: the arrays of the arguments that were kept, and the value if it was."""
+        return [arg.data for arg in node.args if isinstance(arg, Value)] + [node.y]
+
+    def where(self):
+        """A sentence that names the line."""
+        if self.line is None:
+            return "The line that called it is not known."
+        return f'It was called in {self.line.filename}, line {self.line.lineno}: {(self.line.line or "").strip()}'
+
+    def check_arrays(self, node):
+        """Refuse to differentiate what has been changed since, even behind the engine's back."""
+        if [_checksum(a) for a in self._read(node)] != self.sums:
+            raise AnomalyError(
+                f"An array that backward of {node.name} reads was written into after it was used (through .data or a NumPy view). {self.where()}"
+            )
+
+    def check_gradient(self, node, g, gradient):
+        """Refuse a gradient that is not finite, made from one that was."""
+        g, gradient = _arrays_in(g), _arrays_in(gradient)
+        if all(map(_finite, g)) and not all(map(_finite, gradient)):
+            bad = next(a for a in gradient if not _finite(a))
+            raise AnomalyError(f"backward of {node.name} made {_kind(bad)} out of a finite gradient. {self.where()}")
+
+
+def _arrays_in(gradient):
+    """The arrays of a gradient: one, or those of a tuple that are there."""
+    parts = gradient if type(gradient) is tuple else (gradient,)
+    return [part.data if isinstance(part, Value) else part for part in parts if part is not None]
+
+
+def _finite(x):
+    x = np.asarray(x) if isinstance(x, (np.ndarray, np.generic, float)) else None
+    return x is None or x.dtype.kind != "f" or bool(np.isfinite(x).all())
+
+
+def _kind(x):
+    return "a NaN" if np.isnan(x).any() else "an inf"
+
+
+def _fits(a, shape):
+    if not isinstance(a, (np.ndarray, np.generic, float, int)) or isinstance(a, bool):
+        return False
+    try:
+        return np.broadcast_shapes(np.shape(a), shape) == shape
+    except ValueError:
+        return False
+
+
+def _checksum(array):
+    if not isinstance(array, np.ndarray):
+        return None
+    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1)) if array.size else 0
+
+
+def _calling_line():
+    """The innermost line outside the engine."""
+    for frame in reversed(traceback.extract_stack(limit=40)):
+        if os.path.dirname(os.path.abspath(frame.filename)) != _HERE and not frame.filename.startswith(_HERE + os.sep):
+            return frame
+    return None

@@ -1,0 +1,220 @@
+"""Functions of functions, with torch.func's names: grad, vjp, jvp, jacrev, hessian, hvp. Knows how to call the engine, no calculus.
+
+Each takes a function and returns one (or its values); all compose. Arguments may be tensors, or tuples, lists and dicts of them.
+"""
+
+import functools
+
+import numpy as np
+
+from minigrad import autograd
+from minigrad._tensor import Tensor, apply, as_tensor
+from minigrad._tensor import grad as gradients
+from minigrad.functions import stack
+from minigrad.modes import enable_grad
+
+
+def grad(func, argnums=0, has_aux=False):
+    """The function that gives the gradient of func's scalar value with respect to its argument number argnums (or several)."""
+    with_value = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def gradient(*args, **kwargs):
+        found, value = with_value(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
+
+
+def grad_and_value(func, argnums=0, has_aux=False):
+    """Like grad, but gives (gradient, value); with has_aux func returns (value, anything else), which comes as the value."""
+
+    @functools.wraps(func)
+    def both(*args, **kwargs):
+        args, chosen = _fresh(args, argnums)
+        with enable_grad():
+            output = func(*args, **kwargs)
+        value = output[0] if has_aux else output
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            raise ValueError(f"grad needs a function whose value is a single number, got {_describe(value)}; for more use vjp or jacrev.")
+        settled = _settled(value, chosen)  # before the history is used up
+        return _pull([value], chosen, None), (settled, output[1]) if has_aux else settled
+
+    return both
+
+
+def vjp(func, *primals, has_aux=False):
+    """(value, pull): pull(v) is v^T J, for each primal, J being the Jacobian of func there."""
+    primals, chosen = _fresh(primals, tuple(range(len(primals))))
+    with enable_grad():
+        output = func(*primals)
+    value, aux = output if has_aux else (output, None)
+    values = _leaves(value)
+
+    def pull(*cotangents):
+        return _pull(values, chosen, _leaves(list(cotangents)), keep=True)
+
+    settled = _map(lambda y: _settled(y, chosen), value)
+    return (settled, pull, aux) if has_aux else (settled, pull)
+
+
+def jvp(func, primals, tangents):
+    """(value, J t): the derivative along t. The pull-back v -> v^T J is linear in v, so its own pull-back is t -> J t."""
+    if len(primals) != len(tangents):
+        raise ValueError(f"jvp needs one tangent for each primal, got {len(primals)} primals and {len(tangents)} tangents.")
+    primals, chosen = _fresh(tuple(primals), tuple(range(len(primals))))
+    with enable_grad():
+        value = func(*primals)
+        values = _leaves(value)
+        seeds = [Tensor(np.zeros_like(y.data)).requires_grad_() for y in values]
+        pulled = _gradients(values, _leaves(chosen), seeds, create_graph=True)
+        paired = [(g, t) for g, t in zip(pulled, _leaves(list(tangents)), strict=True) if g.requires_grad]
+        moved = _gradients([g for g, _ in paired], seeds, [t for _, t in paired], create_graph=True) if paired else seeds
+    moved = iter([_settled(m, [chosen, seeds]) for m in moved])
+    return _map(lambda y: _settled(y, chosen), value), _map(lambda _: next(moved), value)
+
+
+def jacrev(func, argnums=0):
+    """The function that gives the Jacobian, of shape value.shape + argument.shape: one reverse pass for each element of the value."""
+
+    @functools.wraps(func)
+    def jacobian(*args, **kwargs):
+        args, chosen = _fresh(args, argnums)
+        with enable_grad():
+            value = func(*args, **kwargs)
+        size = value.numel()
+        basis = np.eye(size, dtype=value.dtype).reshape(size, *value.shape)
+        rows = [_pull([value], chosen, [Tensor(row)], keep=True) for row in basis]
+        columns = zip(*map(_leaves, rows), strict=True)
+        columns = iter([stack(list(column)).reshape(value.shape + column[0].shape) for column in columns])
+        return _map(lambda _: next(columns), chosen if isinstance(argnums, tuple) else chosen[0])
+
+    return jacobian
+
+
+def hessian(func, argnums=0):
+    """The function that gives the second derivatives of func's scalar value, of shape argument.shape + argument.shape."""
+    return jacrev(grad(func, argnums), argnums)
+
+
+def hvp(func, primals, tangents):
+    """(value, H t): the Hessian times a vector, without the Hessian: the gradient of <gradient, t>."""
+
+    def slope(*primals):
+        found, value = grad_and_value(func, tuple(range(len(primals))))(*primals)
+        pairs = zip(_leaves(list(found)), _leaves(list(tangents)), strict=True)
+        return sum((g * t).sum() for g, t in pairs), value
+
+    found, (_, value) = grad_and_value(slope, tuple(range(len(primals))), has_aux=True)(*primals)
+    return value.detach(), found
+
+
+def functional_call(module, parameters, args=(), kwargs=None):
+    """module(*args) computed with `parameters` (name -> Tensor) in place of its own, which come back afterwards."""
+    owners = {name: _owner(module, name) for name in parameters}
+    before = {name: getattr(owner, last) for name, (owner, last) in owners.items()}
+    try:
+        for name, (owner, last) in owners.items():
+            setattr(owner, last, parameters[name])
+        return module(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
+    finally:
+        for name, (owner, last) in owners.items():
+            setattr(owner, last, before[name])
+
+
+def _owner(module, name):
+    *path, last = name.split(".")
+    for part in path:
+        module = getattr(module, part, None)
+    if not isinstance(getattr(module, last, None), Tensor):
+        raise KeyError(f"functional_call: the module has no parameter or buffer {name!r}.")
+    return module, last
+
+
+# ---------------------------------------------------------------- trees of tensors
+
+
+def _map(fun, tree):
+    if isinstance(tree, dict):
+        return {key: _map(fun, tree[key]) for key in tree}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_map(fun, item) for item in tree)
+    return fun(tree)
+
+
+def _leaves(tree):
+    found = []
+    _map(found.append, tree)
+    return found
+
+
+# ---------------------------------------------------------------- levels
+
+
+def _fresh(args, argnums):
+    """The arguments with the chosen ones as tensors of this transform's own, so that transforms inside each other do not mix."""
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    for n in numbers:
+        if not -len(args) <= n < len(args):
+            raise ValueError(f"argnums {n} is not one of the function's {len(args)} positional arguments.")
+    numbers = tuple(n % len(args) for n in numbers)
+    args = tuple(_map(_alias, arg) if i in numbers else arg for i, arg in enumerate(args))
+    return args, _Chosen((args[i] for i in numbers), isinstance(argnums, tuple))
+
+
+class _Chosen(tuple):
+    """The arguments a transform differentiates by, and whether the caller asked for several."""
+
+    def __new__(cls, items, several=True):
+        chosen = super().__new__(cls, items)
+        chosen.several = several
+        return chosen
+
+
+def _alias(x):
+    """A recorded copy of what an outer transform follows; a leaf of its own otherwise."""
+    x = as_tensor(x)
+    if x.requires_grad:
+        with enable_grad():
+            return apply(np.reshape, x, x.shape)
+    return x.detach().requires_grad_()
+
+
+def _pull(values, chosen, seeds, keep=False):
+    """The gradients of `values`, in the form of the chosen arguments; with a history only if somebody outside can want it."""
+    outside = any(_needs_history(y, chosen) for y in [*values, *(seeds or [])])
+    found = iter(_gradients(values, _leaves(chosen), seeds, create_graph=outside, keep=keep))
+    result = tuple(_map(lambda _: next(found), arg) for arg in chosen)
+    return result if chosen.several else result[0]
+
+
+def _gradients(values, inputs, seeds, create_graph, keep=False):
+    """engine's grad, with zeros where nothing depends."""
+    pairs = [(y, None if seeds is None else seeds[i]) for i, y in enumerate(values) if y.requires_grad]
+    if not pairs:
+        return [Tensor(np.zeros_like(x.data)) for x in inputs]
+    outputs, starts = zip(*pairs, strict=True)
+    found = gradients(
+        outputs, inputs, None if seeds is None else starts, retain_graph=keep or create_graph, create_graph=create_graph, allow_unused=True
+    )
+    return [Tensor(np.zeros_like(x.data)) if g is None else g for g, x in zip(found, inputs, strict=True)]
+
+
+def _needs_history(y, own):
+    """Whether y depends on a leaf that is not one of this transform's own."""
+    if not y.requires_grad:
+        return False
+    mine = {id(x) for x in _leaves(list(own)) if x.node is None}
+    if y.node is None:
+        return id(y) not in mine
+    nodes = autograd.oldest_first([y.node])
+    return any(p is not None and type(p) is not autograd.Node and id(p) not in mine for node in nodes for p in node.parents)
+
+
+def _settled(y, own):
+    """y as the caller sees it: without history, unless it depends on something outside."""
+    return y if _needs_history(y, own) else y.detach()
+
+
+def _describe(value):
+    return f"a tensor of shape {value.shape}" if isinstance(value, Tensor) else f"a {type(value).__name__}"

@@ -1,0 +1,114 @@
+"""checkpoint(fun, *args): forget what happens inside fun, and compute it again when its gradient is asked for.
+
+Trades time for memory (Chen et al. 2016): a stack of n layers, each checkpointed, keeps n inputs instead of all that is inside.
+Knows the engine's doors; nothing of what fun computes.
+"""
+
+import numpy as np
+
+from minigrad import random
+from minigrad._tensor import Tensor, apply, grad
+from minigrad.autograd import RULES, Node, clock, oldest_first
+from minigrad.modes import enable_grad, is_grad_enabled
+
+
+def checkpoint(fun, *args, **kwargs):
+    """fun(*args, **kwargs), with gradients for the arguments and for whatever else fun uses (parameters, outer values).
+
+    Random streams are wound back for the second run, so dropout repeats its masks. fun must compute the same both times.
+    """
+    if not is_grad_enabled():
+        return fun(*args, **kwargs)
+    run = _Run(fun, args, kwargs)
+    tensors = [arg for arg in args if isinstance(arg, Tensor)]
+    began = next(clock)
+    with enable_grad():
+        inside = [x.detach().requires_grad_(x.requires_grad) for x in tensors]
+        run.value = run(inside)
+    run.several = isinstance(run.value, tuple)
+    return apply(recomputed, run, *tensors, *_used_from_outside(run.values(run.value), inside, began))
+
+
+class _Run:
+    """One call: the function, its arguments, and where the random streams stood."""
+
+    def __init__(self, fun, args, kwargs):
+        self.fun, self.kwargs, self.state = fun, kwargs, random.get_state()
+        self.args = [None if isinstance(arg, Tensor) else arg for arg in args]
+        self.places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
+
+    def __call__(self, tensors):
+        args = list(self.args)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            args[place] = tensor
+        return self.fun(*args, **self.kwargs)
+
+    def values(self, value):
+        return value if self.several else (value,)
+
+    def again(self, tensors):
+        """The same with the random streams as they were, which afterwards go on from where they are now."""
+        now = random.get_state()
+        random.set_state(self.state)
+        try:
+            return self(tensors)
+        finally:
+            random.set_state(now)
+
+
+def _used_from_outside(values, inside, began):
+    """What the values depend on besides the arguments: leaves, and values computed before fun was called."""
+    nodes = [node for node in oldest_first([y.node for y in values]) if node.birth > began]
+    found, arguments = {}, {id(x) for x in inside}
+    for parent in (parent for node in nodes for parent in node.parents if parent is not None):
+        if type(parent) is not Node:
+            found[id(parent)] = parent
+        elif parent.birth < began:
+            found[id(parent)] = _stand_in(parent)
+    return [tensor for key, tensor in found.items() if key not in arguments]
+
+
+def _stand_in(node):
+    """A Tensor in that place of the graph whose numbers nobody will read."""
+    out = Tensor(np.broadcast_to(np.zeros((), node.dtype), node.shape))
+    out.node, out._requires_grad = node, True
+    return out
+
+
+def recomputed(run, *arrays):
+    """The value of the first run, whose history is let go here."""
+    values, run.value = run.value, None
+    return tuple(y.data for y in values) if run.several else values.data
+
+
+class _RecomputeRow:
+    """The rule: run again, recording, and differentiate that."""
+
+    def __init__(self):
+        self.reads = {}
+
+    def what_is_read(self, needs):
+        return (False, *(True for _ in needs))
+
+    def vjp(self, node, g, y, args, needs):
+        run, *tensors = node.args
+        seeds = g if type(g) is tuple else (g,)
+        higher = isinstance(seeds[0], Tensor)
+        inputs, outside = tensors[: len(run.places)], tensors[len(run.places) :]
+        with enable_grad():
+            fresh = [_alias(x, higher and needed) for x, needed in zip(inputs, needs[1:], strict=False)]
+            values = run.values(run.again(fresh))
+        wanted = [x for x, needed in zip([*fresh, *outside], needs[1:], strict=True) if needed]
+        outputs, seeds = zip(*((y, s) for y, s in zip(values, seeds, strict=True) if y.requires_grad), strict=True)
+        # retain_graph: the graph before fun is not ours to use up
+        found = iter(grad(outputs, wanted, seeds, retain_graph=True, create_graph=higher, allow_unused=True))
+        gradients = [next(found) if needed else None for needed in needs]
+        return [d if higher or d is None else d.data for d in gradients]
+
+
+def _alias(x, recorded):
+    """x for the second run: a recorded copy where the gradient must have a gradient, else a leaf of its own."""
+    return apply(np.reshape, x, x.shape) if recorded else x.detach().requires_grad_(x.requires_grad)
+
+
+RULES[recomputed] = _RecomputeRow()
