@@ -236,7 +236,7 @@ def embedding_backward(g, y, saved, needs, weight, index, padding_idx):
 
 # ---------------------------------------------------------------- attention: y = softmax(scale q k^T masked) v
 
-SAFE = 60.0  # exp(60) and its sums are far from the end of float32, exp(-60) far from its beginning
+SAFE = 30.0  # exp(30) times large values is far from the end of float32, a small gradient over exp(30) far from its beginning
 
 
 def attention(q, k, v, mask, kept, scale):
@@ -245,23 +245,24 @@ def attention(q, k, v, mask, kept, scale):
     Scores within +-SAFE need no shift by the row's maximum, so their rows are not searched for it. The same look at the
     smallest and largest score finds a NaN, which may stand in padding: then keys that nobody may see are set to 0 first.
     """
-    e = q @ k.mT
-    e *= scale
-    if e.size and -SAFE < e.min() and e.max() < SAFE and (mask is None or mask.dtype == bool):
-        np.exp(e, out=e)
-        if mask is not None:
-            e *= mask
-    else:
-        k, v = without_unseen(k, v, mask)
-        e = shifted_exp(q @ k.mT * np.asarray(scale, q.dtype), mask)
-    total = e @ np.ones((e.shape[-1], 1), e.dtype)
-    if mask is not None or not e.size:
-        total[total == 0] = 1  # a row with nothing to attend to: 0 / 1
-    p = e if kept is None else e * kept
-    y = p @ v
-    if mask is not None and not np.isfinite(y.sum()):
-        k, v = without_unseen(k, v, mask)
+    with np.errstate(invalid=None if mask is None else "ignore"):  # what is masked may hold anything; it is found by what it does
+        e = q @ k.mT
+        e *= scale
+        if e.size and -SAFE < e.min() and e.max() < SAFE and (mask is None or mask.dtype == bool):
+            np.exp(e, out=e)
+            if mask is not None:
+                e *= mask
+        else:
+            k, v = without_unseen(k, v, mask)
+            e = shifted_exp(q @ k.mT * np.asarray(scale, q.dtype), mask)
+        total = e @ np.ones((e.shape[-1], 1), e.dtype)
+        if mask is not None or not e.size:
+            total[total == 0] = 1  # a row with nothing to attend to: 0 / 1
+        p = e if kept is None else e * kept
         y = p @ v
+        if mask is not None and not np.isfinite(y.sum()):
+            k, v = without_unseen(k, v, mask)
+            y = p @ v
     y /= total
     return y, (e, total, k, v)
 
@@ -273,11 +274,15 @@ def without_unseen(k, v, mask):
 
 
 def shifted_exp(scores, mask):
-    """exp(scores - the row's maximum), 0 where masked, for scores of any size."""
+    """exp(scores - the row's maximum), 0 where masked, for scores of any size.
+
+    Rows within +-SAFE are not shifted here either: what a query gives must not depend, in its last bit, on any other query.
+    """
     if mask is not None:
         scores = scores + mask if mask.dtype.kind == "f" else np.where(mask, scores, -np.inf)
     top = scores.max(-1, keepdims=True, initial=-np.inf)
-    top[top == -np.inf] = 0
+    low = np.where(scores == -np.inf, top, scores).min(-1, keepdims=True, initial=np.inf)
+    top[(top == -np.inf) | (top < SAFE) & (low > -SAFE)] = 0
     return np.exp(scores - top)
 
 

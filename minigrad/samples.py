@@ -143,4 +143,4 @@ both_tiers("attention, shared q, k, v", lambda x: F.scaled_dot_product_attention
 
 # ---------------------------------------------------------------- computed twice
 
-case("checkpoint", lambda x, y: mg.checkpoint(lambda x: F.dropout(mg.tanh(x) * y, 0.3), x), (3, 4), (4,), group="function")
+case("checkpoint", lambda x, y: mg.checkpoint(lambda x: F.dropout(mg.tanh(x) * y, 0.3), x), (3, 3), (3, 3), group="function")
