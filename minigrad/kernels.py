@@ -245,7 +245,7 @@ def attention(q, k, v, mask, kept, scale):
     Scores within +-SAFE need no shift by the row's maximum, so their rows are not searched for it. The same look at the
     smallest and largest score finds a NaN, which may stand in padding: then keys that nobody may see are set to 0 first.
     """
-    with np.errstate(invalid=None if mask is None else "ignore"):  # what is masked may hold anything; it is found by what it does
+    with np.errstate(invalid=None if mask is None else "ignore"):  # what is masked may hold anything, and is found below
         e = q @ k.mT
         e *= scale
         if e.size and -SAFE < e.min() and e.max() < SAFE and (mask is None or mask.dtype == bool):

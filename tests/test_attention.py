@@ -13,11 +13,14 @@ from models.samples import Call
 
 TOKENS = np.array([[5, 3, 1, 2], [4, 1, 0, 0]])  # pad = 0
 PADDING, CAUSAL = padding_mask(TOKENS, 0).data, causal_mask(4).data
-HIDDEN = np.array([[1, 1, 0, 1], [0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0]], bool)  # row 1 sees nothing, column 2 is unseen by most
+HIDDEN = np.array(
+    [[1, 1, 0, 1], [0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0]], bool
+)  # row 1 sees nothing, column 2 is unseen by most
 ADDED = np.where(HIDDEN, np.linspace(-1, 1, 16).reshape(4, 4), -np.inf)
 MASKS = {
     "none": None, "causal": CAUSAL, "padding": PADDING, "causal and padding": CAUSAL & PADDING, "a row hidden": HIDDEN,
-    "added": ADDED, "added, finite": np.linspace(-2, 2, 16).reshape(4, 4), "each head its own": np.stack([HIDDEN, ~HIDDEN | np.eye(4, dtype=bool)]),
+    "added": ADDED, "added, finite": np.linspace(-2, 2, 16).reshape(4, 4),
+    "each head its own": np.stack([HIDDEN, ~HIDDEN | np.eye(4, dtype=bool)]),
     "keys alone": np.array([True, False, True, True]), "everything hidden": np.zeros((4, 4), bool),
 }  # fmt: skip
 masks = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
@@ -33,7 +36,9 @@ def by_loops(q, k, v, mask=None, scale=None):
     """Equation 1 of the paper, one query and one key at a time; a query that sees nothing gives 0."""
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     shape = (*q.shape[:-2], q.shape[-2], k.shape[-2])
-    added = np.zeros(shape) if mask is None else np.broadcast_to(np.where(mask, 0, -np.inf) if mask.dtype == bool else mask, shape)
+    added = (
+        np.zeros(shape) if mask is None else np.broadcast_to(np.where(mask, 0, -np.inf) if mask.dtype == bool else mask, shape)
+    )
     out = np.zeros((*q.shape[:-1], v.shape[-1]))
     for *lead, i in np.ndindex(q.shape[:-1]):
         lead = tuple(lead)
@@ -135,7 +140,8 @@ def test_multi_head_attention_is_the_heads_side_by_side(mask):
     for i in range(2):
         columns = slice(3 * i, 3 * i + 3)
         q, k, v = (
-            x.data @ p.weight.data[columns].T + p.bias.data[columns] for p in (attention.q_proj, attention.k_proj, attention.v_proj)
+            x.data @ p.weight.data[columns].T + p.bias.data[columns]
+            for p in (attention.q_proj, attention.k_proj, attention.v_proj)
         )
         heads.append(by_loops(q, k, v, None if mask is None else mask4[:, i]))
     merged = np.concatenate(heads, axis=-1)
@@ -149,6 +155,34 @@ def test_scores_of_ten_thousand_stay_finite(tier):
     with by(tier):
         out = F.scaled_dot_product_attention(q, k, v, CAUSAL[0])
         assert all(np.isfinite(x).all() for x in (out.data, *gradients(out, (q, k, v))))
+
+
+@tiers
+@pytest.mark.parametrize("top", (-57.0, 0.0, 57.0))
+def test_large_values_and_small_gradients_survive_in_float32_whatever_the_scores(tier, top):
+    scores = np.linspace(-2, 2, 4) + top  # a query (1, 0) gives just these
+    results = []
+    for dtype in (np.float32, np.float64):
+        q = mg.tensor(np.array([[1.0, 0.0]], dtype), requires_grad=True)
+        k = mg.tensor(np.c_[scores, np.ones(4)].astype(dtype), requires_grad=True)
+        v = mg.tensor(np.linspace(1, 3, 4)[:, None].astype(dtype) * dtype(1e14), requires_grad=True)
+        with by(tier):
+            out = F.scaled_dot_product_attention(q, k, v, scale=1.0)
+            results.append([out.data / 1e14, *(g.data * 1e16 for g in mg.grad(out, [v], mg.full((1, 1), 1e-16, dtype=dtype)))])
+    for a, b in zip(*results, strict=True):
+        near(a, b, 1e-5)
+
+
+@tiers
+def test_what_a_query_gives_depends_on_no_other_query_and_no_other_example_to_the_last_bit(tier):
+    q, k, v = qkv(2)
+    with by(tier):
+        before = F.scaled_dot_product_attention(q, k, v, PADDING[:, 0], is_causal=True).data.copy()
+        q.data[0] *= 1e3
+        q.data[1, 3] *= 1e5
+        after = F.scaled_dot_product_attention(q, k, v, PADDING[:, 0], is_causal=True).data
+    same(after[1, :3], before[1, :3])
+    assert (after[0] != before[0]).any()
 
 
 def test_float32_stays_float32_under_every_mask():
@@ -218,7 +252,11 @@ def test_causal_mask_is_aligned_at_the_last_token_and_is_causal_at_the_first():
     assert causal_mask(3).data[0, 0].tolist() == np.tri(3, dtype=bool).tolist() and causal_mask(3).shape == (1, 1, 3, 3)
     assert causal_mask(3, 2).data[0, 0].tolist() == [[False, False], [True, False], [True, True]]
     q, k, v = qkv(2, queries=2)
-    near(F.scaled_dot_product_attention(q, k, v, is_causal=True), by_loops(q.data, k.data, v.data, np.tri(2, 4, dtype=bool)), 1e-14)
+    near(
+        F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        by_loops(q.data, k.data, v.data, np.tri(2, 4, dtype=bool)),
+        1e-14,
+    )
 
 
 def test_padding_mask_is_true_where_tokens_stand_and_takes_tensors_too():
@@ -279,7 +317,11 @@ def test_weights_asked_for_are_those_used_and_asking_changes_nothing(mask):
     asked, weights = attention(x, mask=mask, need_weights=True)
     same(asked, out)
     near(attention.out_proj(attention.merge(weights @ attention.split(attention.v_proj(x)))), out, 1e-13)
-    hidden = np.zeros((2, 2, 4, 4), bool) if mask is None else np.broadcast_to(mask == (False if mask.dtype == bool else -np.inf), (2, 2, 4, 4))
+    hidden = (
+        np.zeros((2, 2, 4, 4), bool)
+        if mask is None
+        else np.broadcast_to(mask == (False if mask.dtype == bool else -np.inf), (2, 2, 4, 4))
+    )
     assert weights.shape == (2, 2, 4, 4) and (weights.data[hidden] == 0).all()
     near(weights.data.sum(-1), np.where(hidden.all(-1), 0.0, 1.0), 1e-14)
 

@@ -45,8 +45,9 @@ def test_nothing_to_check_is_an_error():
         gradcheck(lambda x: x * x, [mg.tensor([1.0, 2.0], dtype=np.float64)])
 
 
-@pytest.mark.parametrize("fun", [lambda x: x * 0, lambda x: mg.relu(-(x * x) - 1), lambda x: (x * 0).sum() + 3, lambda x: x.detach() * 2],
-                         ids=["times zero", "relu of negatives", "constant", "detached constant"])  # fmt: skip
+@pytest.mark.parametrize("fun", [
+    lambda x: x * 0, lambda x: mg.relu(-(x * x) - 1), lambda x: (x * 0).sum() + 3, lambda x: x.detach() * 2,
+], ids=["times zero", "relu of negatives", "constant", "detached constant"])  # fmt: skip
 def test_a_check_in_which_every_gradient_is_zero_is_vacuous(fun):
     x = leaf(3) if fun(leaf(3)).requires_grad else None
     with refuses(GradcheckError, *(["vacuous", "zero"] if x is not None else ["wrong"])):
@@ -124,7 +125,11 @@ def test_module_parameters_are_checked_each_tied_one_once():
 
 
 def test_second_order_checks_the_incoming_gradient_too():
-    assert [r.name for r in check(lambda x: (x * x, x**3), [leaf(3)], order=2)] == ["input 0", "incoming gradient 0", "incoming gradient 1"]
+    assert [r.name for r in check(lambda x: (x * x, x**3), [leaf(3)], order=2)] == [
+        "input 0",
+        "incoming gradient 0",
+        "incoming gradient 1",
+    ]
 
 
 def test_functions_of_several_outputs_and_integer_outputs_are_checked():
@@ -167,7 +172,10 @@ def test_the_worst_entry_is_named_with_both_values():
     with pytest.raises(GradcheckError) as caught:
         gradcheck(wrong_in_one_place, [x, y])
     sentence = str(caught.value)
-    assert f"input 1: backward gives {5 * seed[1, 2]:.8g} at index (1, 2), finite differences {2 * seed[1, 2]:.5g}"[:60] in sentence
+    assert (
+        f"input 1: backward gives {5 * seed[1, 2]:.8g} at index (1, 2), finite differences {2 * seed[1, 2]:.5g}"[:60]
+        in sentence
+    )
     assert "1 of 2 tensors are wrong" in sentence
     (_, result) = check(wrong_in_one_place, [x, y])
     assert (result.name, result.index) == ("input 1", (1, 2))
@@ -197,13 +205,20 @@ def test_a_nan_or_inf_gradient_is_wrong_and_never_passes(monkeypatch, bad, where
 # ---------------------------------------------------------------- wrong rules
 
 
-WRONG = {"scaled by 1.001": lambda d: d * 1.001, "sign": lambda d: -d, "zero": lambda d: d * 0, "reversed": lambda d: d[..., ::-1], "added": lambda d: d + 1e-4}
+WRONG = {
+    "scaled by 1.001": lambda d: d * 1.001,
+    "sign": lambda d: -d,
+    "zero": lambda d: d * 0,
+    "reversed": lambda d: d[..., ::-1],
+    "added": lambda d: d + 1e-4,
+}
 
 
 @pytest.mark.parametrize("how", WRONG)
 @pytest.mark.parametrize("fun, call, shapes, position", [
     (np.exp, mg.exp, [(3, 4)], 0), (np.multiply, mg.Tensor.__mul__, [(3, 4), (4,)], 1), (np.tanh, mg.tanh, [(3, 4)], 0),
-    (np.matmul, mg.matmul, [(3, 4), (4, 2)], 0), (np.matmul, mg.matmul, [(3, 4), (4, 2)], 1), (np.sum, lambda x: (x * x).sum(0), [(3, 4)], 0),
+    (np.matmul, mg.matmul, [(3, 4), (4, 2)], 0), (np.matmul, mg.matmul, [(3, 4), (4, 2)], 1),
+    (np.sum, lambda x: (x * x).sum(0), [(3, 4)], 0),
 ])  # fmt: skip
 def test_wrong_rules_are_caught(monkeypatch, how, fun, call, shapes, position):
     inputs = [leaf(*shape, seed=i) for i, shape in enumerate(shapes)]
@@ -264,7 +279,9 @@ def test_the_door_ends_with_one_and_names_what_is_wrong_when_a_rule_is_spoiled(m
     out = capsys.readouterr().out
     assert "wrong: input 0: backward gives" in out
     wrong = [line for line in out.splitlines() if "wrong:" in line]
-    assert wrong and all(line.startswith(("kernel", "layer")) and "softmax" in line.lower() and "log_softmax" not in line for line in wrong)
+    assert wrong and all(
+        line.startswith(("kernel", "layer")) and "softmax" in line.lower() and "log_softmax" not in line for line in wrong
+    )
 
 
 def test_the_door_refuses_a_word_that_matches_nothing(capsys):
@@ -283,4 +300,6 @@ def test_the_door_knows_groups_and_every_sample_has_one_of_them(capsys):
 def test_every_sample_of_layers_and_blocks_is_right_at_both_orders(sample: Sample):
     fun, inputs = sample.make(np.random.default_rng(0))
     for order in (1, 2):
-        assert gradcheck(fun, inputs, order=order, fast=sample.group == "block")  # entry by entry in test_attention, test_residual
+        assert gradcheck(
+            fun, inputs, order=order, fast=sample.group == "block"
+        )  # entry by entry in test_attention, test_residual

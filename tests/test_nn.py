@@ -141,7 +141,9 @@ def test_loading_copies_the_numbers_and_keeps_the_parameters_themselves():
     for a, b in zip(model.parameters(), other.parameters(), strict=True):
         same(a, b)
         assert not np.shares_memory(a.data, b.data)
-    other.load_state_dict({name: array.astype(np.float64) for name, array in numbers(model).items() if name != "count"}, strict=False)
+    other.load_state_dict(
+        {name: array.astype(np.float64) for name, array in numbers(model).items() if name != "count"}, strict=False
+    )
     assert other.scale.dtype == np.float32
 
 
@@ -266,7 +268,15 @@ def test_a_dict_of_modules():
         named["c"]
 
 
-@pytest.mark.parametrize("make", (lambda x: nn.Sequential(x), lambda x: nn.ModuleList([x]), lambda x: nn.ModuleDict({"a": x}), lambda x: nn.ModuleList().append(x)))
+@pytest.mark.parametrize(
+    "make",
+    (
+        lambda x: nn.Sequential(x),
+        lambda x: nn.ModuleList([x]),
+        lambda x: nn.ModuleDict({"a": x}),
+        lambda x: nn.ModuleList().append(x),
+    ),
+)
 def test_containers_hold_nothing_but_modules(make):
     with refuses(TypeError, "Only modules", "function"):
         make(lambda x: x)
@@ -324,7 +334,9 @@ def test_class_weights_may_be_a_list_and_may_want_a_gradient():
     x, weight = leaf(4, 3), mg.tensor([0.5, 2.0, 1.0], dtype=np.float64, requires_grad=True)
     same(F.cross_entropy(x, [0, 1, 2, 1], [0.5, 2.0, 1.0]), F.cross_entropy(x, [0, 1, 2, 1], weight.detach()))
     for reduction in ("mean", "sum", "none"):
-        assert gradcheck(lambda x, w, r=reduction: F.cross_entropy(x, [0, 1, -100, 1], w, reduction=r, label_smoothing=0.1), [x, weight])
+        assert gradcheck(
+            lambda x, w, r=reduction: F.cross_entropy(x, [0, 1, -100, 1], w, reduction=r, label_smoothing=0.1), [x, weight]
+        )
 
 
 # ---------------------------------------------------------------- embedding (15)
@@ -434,7 +446,9 @@ def test_there_is_no_float64_anywhere_in_a_training_step(norm, make):
     for _ in range(2):
         optimizer.zero_grad()
         logits = model(src, tgt)
-        loss = F.cross_entropy(logits.reshape(-1, 6), tgt.reshape(-1), ignore_index=0, label_smoothing=0.1) * 2.0 / np.float64(3)
+        loss = (
+            F.cross_entropy(logits.reshape(-1, 6), tgt.reshape(-1), ignore_index=0, label_smoothing=0.1) * 2.0 / np.float64(3)
+        )
         walked = nodes(loss)
         assert len(walked) > 30 and {node.dtype for node in walked} == {np.dtype("float32")}
         for node in walked:

@@ -1,4 +1,4 @@
-"""Beside PyTorch: values, gradients, layers, optimizers, schedules and the whole encoder-decoder, and where we differ on purpose."""
+"""Beside PyTorch: values, gradients, layers, optimizers, schedules, the encoder-decoder; and where we differ on purpose."""
 
 import math
 import warnings
@@ -59,9 +59,20 @@ def entropy(targets, weight=None, **settings):
         return F.cross_entropy(x, targets, None if weight is None else mg.tensor(weight.astype(x.dtype)), **settings)
 
     def theirs(x):
-        return TF.cross_entropy(x, t(targets).to(x.dtype) if targets.dtype.kind == "f" else t(targets), None if weight is None else t(weight).to(x.dtype), **settings)  # fmt: skip
+        their_targets = t(targets).to(x.dtype) if targets.dtype.kind == "f" else t(targets)
+        return TF.cross_entropy(x, their_targets, None if weight is None else t(weight).to(x.dtype), **settings)
 
     return ours, theirs
+
+
+def alike(fun):
+    """The same line in both libraries: fun(F, *arguments)."""
+    return (lambda *xs: fun(F, *xs)), (lambda *ts: fun(TF, *ts))
+
+
+def rows_named(index, **settings):
+    """embedding in both libraries."""
+    return (lambda w: F.embedding(index, w, **settings)), (lambda w: TF.embedding(t(index), w, **settings))
 
 
 SOFT = np.random.default_rng(3).dirichlet(np.ones(4), 6)
@@ -84,10 +95,10 @@ def _as(mask, like, make):
 
 
 FUNCTIONS = {
-    "softmax": (F.softmax, lambda x: TF.softmax(x, -1), (3, 5)),
-    "softmax, axis 0": (lambda x: F.softmax(x, dim=0), lambda x: TF.softmax(x, 0), (3, 5, 2)),
-    "log_softmax": (F.log_softmax, lambda x: TF.log_softmax(x, -1), (3, 5)),
-    "log_softmax, axis 1": (lambda x: F.log_softmax(x, 1), lambda x: TF.log_softmax(x, 1), (3, 5, 2)),
+    "softmax": (*alike(lambda F, x: F.softmax(x, -1)), (3, 5)),
+    "softmax, axis 0": (*alike(lambda F, x: F.softmax(x, dim=0)), (3, 5, 2)),
+    "log_softmax": (*alike(lambda F, x: F.log_softmax(x, -1)), (3, 5)),
+    "log_softmax, axis 1": (*alike(lambda F, x: F.log_softmax(x, dim=1)), (3, 5, 2)),
     "logsumexp": (lambda x: F.logsumexp(x, 1), lambda x: torch.logsumexp(x, 1), (3, 5)),
     "cross_entropy": (*entropy(CLASSES), (6, 4)),
     "cross_entropy, one example": (*entropy(np.array(2)), (4,)),
@@ -100,26 +111,27 @@ FUNCTIONS = {
     "cross_entropy, weighted and smoothed": (*entropy(SOME_IGNORED, WEIGHT, label_smoothing=0.3), (6, 4)),
     "cross_entropy, weighted, smoothed, sum": (*entropy(SOME_IGNORED, WEIGHT, label_smoothing=0.3, reduction="sum"), (6, 4)),
     "cross_entropy, images": (*entropy(IMAGE), (2, 4, 3, 2)),
-    "cross_entropy, images, all at once": (*entropy(np.maximum(IMAGE, 0), WEIGHT, label_smoothing=0.2, ignore_index=3), (2, 4, 3, 2)),
+    "cross_entropy, images, all at once": (
+        *entropy(np.maximum(IMAGE, 0), WEIGHT, label_smoothing=0.2, ignore_index=3), (2, 4, 3, 2)),
     "cross_entropy, images, none": (*entropy(IMAGE, WEIGHT, label_smoothing=0.2, reduction="none"), (2, 4, 3, 2)),
     "cross_entropy, sequences": (*entropy(IMAGE[..., 0], reduction="none"), (2, 4, 3)),
     "cross_entropy, probabilities": (*entropy(SOFT), (6, 4)),
     "cross_entropy, probabilities, weighted, smoothed": (*entropy(SOFT, WEIGHT, label_smoothing=0.2), (6, 4)),
     "cross_entropy, probabilities, none": (*entropy(SOFT, WEIGHT, reduction="none"), (6, 4)),
-    "mse_loss": (F.mse_loss, TF.mse_loss, (3, 4), (3, 4)),
-    "mse_loss, sum": (lambda x, y: F.mse_loss(x, y, reduction="sum"), lambda x, y: TF.mse_loss(x, y, reduction="sum"), (3, 4), (3, 4)),
-    "layer_norm": (lambda x, w, b: F.layer_norm(x, (4,), w, b), lambda x, w, b: TF.layer_norm(x, (4,), w, b), (2, 3, 4), (4,), (4,)),
-    "layer_norm, two axes, eps": (lambda x, w: F.layer_norm(x, (3, 4), w, eps=0.1), lambda x, w: TF.layer_norm(x, (3, 4), w, eps=0.1), (2, 3, 4), (3, 4)),
-    "gelu": (F.gelu, TF.gelu, (5, 6)),
-    "gelu, tanh": (lambda x: F.gelu(x, approximate="tanh"), lambda x: TF.gelu(x, approximate="tanh"), (5, 6)),
-    "silu": (F.silu, TF.silu, (5, 6)),
-    "relu, sigmoid, tanh": (lambda x: F.relu(x) + F.sigmoid(x) * F.tanh(x), lambda x: TF.relu(x) + TF.sigmoid(x) * TF.tanh(x), (5, 6)),
-    "linear": (F.linear, TF.linear, (2, 3, 4), (5, 4), (5,)),
-    "linear of one row, no bias": (F.linear, TF.linear, (4,), (5, 4)),
-    "embedding": (lambda w: F.embedding(IMAGE % 5, w), lambda w: TF.embedding(t(IMAGE % 5), w), (5, 3)),
-    "embedding, padding_idx": (lambda w: F.embedding(CLASSES, w, padding_idx=1), lambda w: TF.embedding(t(CLASSES), w, padding_idx=1), (5, 3)),
-    "embedding, padding_idx from the end": (lambda w: F.embedding(CLASSES, w, padding_idx=-2), lambda w: TF.embedding(t(CLASSES), w, padding_idx=-2), (5, 3)),
-    "embedding of a large vocabulary": (lambda w: F.embedding(CLASSES * 90, w), lambda w: TF.embedding(t(CLASSES * 90), w), (300, 3)),
+    "mse_loss": (*alike(lambda F, x, y: F.mse_loss(x, y)), (3, 4), (3, 4)),
+    "mse_loss, sum": (*alike(lambda F, x, y: F.mse_loss(x, y, reduction="sum")), (3, 4), (3, 4)),
+    "layer_norm": (*alike(lambda F, x, w, b: F.layer_norm(x, (4,), w, b)), (2, 3, 4), (4,), (4,)),
+    "layer_norm, two axes, eps": (*alike(lambda F, x, w: F.layer_norm(x, (3, 4), w, eps=0.1)), (2, 3, 4), (3, 4)),
+    "gelu": (*alike(lambda F, x: F.gelu(x)), (5, 6)),
+    "gelu, tanh": (*alike(lambda F, x: F.gelu(x, approximate="tanh")), (5, 6)),
+    "silu": (*alike(lambda F, x: F.silu(x)), (5, 6)),
+    "relu, sigmoid, tanh": (*alike(lambda F, x: F.relu(x) + F.sigmoid(x) * F.tanh(x)), (5, 6)),
+    "linear": (*alike(lambda F, x, w, b: F.linear(x, w, b)), (2, 3, 4), (5, 4), (5,)),
+    "linear of one row, no bias": (*alike(lambda F, x, w: F.linear(x, w)), (4,), (5, 4)),
+    "embedding": (*rows_named(np.maximum(IMAGE, 0)), (5, 3)),
+    "embedding, padding_idx": (*rows_named(CLASSES, padding_idx=1), (5, 3)),
+    "embedding, padding_idx from the end": (*rows_named(CLASSES, padding_idx=-2), (5, 3)),
+    "embedding of a large vocabulary": (*rows_named(CLASSES * 90), (300, 3)),
     "attention": (*sdpa(), q, k, v),
     "attention, four axes": (*sdpa(), (2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 6)),
     "attention, causal, top left": (*sdpa(is_causal=True), q, k, v),
@@ -143,15 +155,35 @@ def test_functions_and_their_gradients(name, tier, dtype, tolerance):
 
 
 @tiers
-@pytest.mark.parametrize("name", ("softmax", "log_softmax", "logsumexp", "cross_entropy", "cross_entropy, smoothed", "gelu", "gelu, tanh", "silu", "attention"))
+@pytest.mark.parametrize(
+    "name",
+    (
+        "softmax",
+        "log_softmax",
+        "logsumexp",
+        "cross_entropy",
+        "cross_entropy, smoothed",
+        "gelu",
+        "gelu, tanh",
+        "silu",
+        "attention",
+    ),
+)
 def test_extreme_values_and_their_gradients(name, tier):
     ours, theirs, *shapes = FUNCTIONS[name]
     scale, tolerance = (100.0, 1e-10) if name == "attention" else (1e4, 1e-12)
     with by(tier):
-        both(ours, theirs, *(np.sign(numbers(*s, seed=i)) * scale + numbers(*s) for i, s in enumerate(shapes)), tolerance=tolerance)
+        both(
+            ours,
+            theirs,
+            *(np.sign(numbers(*s, seed=i)) * scale + numbers(*s) for i, s in enumerate(shapes)),
+            tolerance=tolerance,
+        )
 
 
-@pytest.mark.parametrize("name", ("softmax", "log_softmax", "cross_entropy, weighted and smoothed", "layer_norm", "gelu", "gelu, tanh", "attention"))
+@pytest.mark.parametrize(
+    "name", ("softmax", "log_softmax", "cross_entropy, weighted and smoothed", "layer_norm", "gelu", "gelu, tanh", "attention")
+)
 def test_second_gradients(name):
     ours, theirs, *shapes = FUNCTIONS[name]
     arrays = [numbers(*shape, seed=i) for i, shape in enumerate(shapes)]
@@ -179,7 +211,8 @@ LAYERS = {
     "Embedding": (lambda n: n.Embedding(6, 3), None),
     "Embedding, padding": (lambda n: n.Embedding(6, 3, padding_idx=1), None),
     "Sequential": (lambda n: n.Sequential(n.Linear(4, 5), n.GELU(), n.LayerNorm(5), n.Linear(5, 2), n.Softmax(dim=-1)), (2, 4)),
-    "activations": (lambda n: n.Sequential(n.Tanh(), n.ReLU(), n.SiLU(), n.Sigmoid(), n.GELU(approximate="tanh"), n.Identity()), (2, 4)),
+    "activations": (
+        lambda n: n.Sequential(n.Tanh(), n.ReLU(), n.SiLU(), n.Sigmoid(), n.GELU(approximate="tanh"), n.Identity()), (2, 4)),
     "Dropout in evaluation": (lambda n: n.Sequential(n.Linear(4, 4), n.Dropout(0.5)).eval(), (2, 4)),
 }  # fmt: skip
 
@@ -239,7 +272,8 @@ OPTIMIZERS = {
     "Adam, decay": lambda o, p: o.Adam(p, lr=0.05, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1),
     "AdamW": lambda o, p: o.AdamW(p, lr=0.05),
     "AdamW, decay": lambda o, p: o.AdamW(p, lr=0.05, betas=(0.8, 0.95), weight_decay=0.3),
-    "AdamW, groups": lambda o, p: o.AdamW([{"params": p[:1], "weight_decay": 0.5}, {"params": p[1:], "lr": 0.01, "weight_decay": 0.0}], lr=0.05),
+    "AdamW, groups": lambda o, p: o.AdamW(
+        [{"params": p[:1], "weight_decay": 0.5}, {"params": p[1:], "lr": 0.01, "weight_decay": 0.0}], lr=0.05),
 }  # fmt: skip
 
 
@@ -268,14 +302,20 @@ def test_an_optimizers_state_goes_to_pytorch_and_back():
         (x**2).sum().backward()
         optimizer.step()
     state, other = ours.state_dict(), theirs.state_dict()
-    assert set(state["state"][0]) == set(other["state"][0]) and state["param_groups"][0]["params"] == other["param_groups"][0]["params"]
+    assert (
+        set(state["state"][0]) == set(other["state"][0])
+        and state["param_groups"][0]["params"] == other["param_groups"][0]["params"]
+    )
     for key, value in state["state"][0].items():
         near(value, other["state"][0][key], 1e-15)
 
 
 @pytest.mark.parametrize("max_norm", (0.5, 1.0, 1e3))
 def test_clipping_the_gradient(max_norm):
-    ours, theirs = [mg.tensor(numbers(3), requires_grad=True) for _ in "ab"], [torch.tensor(numbers(3), requires_grad=True) for _ in "ab"]
+    ours, theirs = (
+        [mg.tensor(numbers(3), requires_grad=True) for _ in "ab"],
+        [torch.tensor(numbers(3), requires_grad=True) for _ in "ab"],
+    )
     for i, (p, r) in enumerate(zip(ours, theirs, strict=True)):
         p.grad, r.grad = mg.tensor(numbers(3, seed=i)), torch.tensor(numbers(3, seed=i))
     near(np.array(clip_grad_norm_(ours, max_norm)), torch.nn.utils.clip_grad_norm_(theirs, max_norm), 1e-15)
@@ -314,7 +354,8 @@ def test_schedules(make, factor):
 
 SRC, TGT, NEXT = np.array([[3, 1, 4, 0], [2, 2, 5, 1]]), np.array([[1, 3, 3], [1, 4, 0]]), np.array([[3, 3, 2], [4, 2, 0]])
 INNER = {
-    "self_attention": "self_attn", "cross_attention": "multihead_attn", "feed_forward.linear1": "linear1", "feed_forward.linear2": "linear2",
+    "self_attention": "self_attn", "cross_attention": "multihead_attn",
+    "feed_forward.linear1": "linear1", "feed_forward.linear2": "linear2",
     "residual1.norm": "norm1", "residual2.norm": "norm2", "residual3.norm": "norm3",
 }  # fmt: skip
 
@@ -452,7 +493,11 @@ def hidden_value(library, functional):
 
 def their_blind_layer():
     x = t(numbers(1, 2, 4))
-    return number(tnn.MultiheadAttention(4, 2, batch_first=True, dtype=torch.float64)(x, x, x, key_padding_mask=t(np.ones((1, 2), bool)))[0])
+    return number(
+        tnn.MultiheadAttention(4, 2, batch_first=True, dtype=torch.float64)(x, x, x, key_padding_mask=t(np.ones((1, 2), bool)))[
+            0
+        ]
+    )
 
 
 def polarity(weights):
@@ -496,10 +541,17 @@ def early_layer(n):
     return Model()
 
 
+KINDS = {np.ndarray: "a NumPy array", torch.Tensor: "a tensor", tuple: "a tuple", torch.Size: "a torch.Size", float: "a float"}
+
+
+def kind(x):
+    return KINDS[type(x)]
+
+
 def clipped(library, clip):
     x = library.tensor([1.0], requires_grad=True)
     (x * 2).sum().backward()
-    return "a float" if type(clip([x], 1.0)) is float else "a tensor"
+    return kind(clip([x], 1.0))
 
 
 def twice(library, sgd):
@@ -511,28 +563,31 @@ def second_backward(library):
     (library.tensor([1.0], requires_grad=True) ** 2).sum().backward(create_graph=True)
 
 
-IGNORED = np.array([-100, -100])
+IGNORED, FIRST_ONLY = np.array([-100, -100]), np.array([[True, False]])
 
 
 SHOWN = {
     "cross_entropy, every target ignored": (
-        lambda: number(F.cross_entropy(mg.randn(2, 3), IGNORED)), lambda: number(TF.cross_entropy(torch.randn(2, 3), t(IGNORED)))),
+        lambda: number(F.cross_entropy(mg.randn(2, 3), IGNORED)),
+        lambda: number(TF.cross_entropy(torch.randn(2, 3), t(IGNORED)))),
     "attention layer, a query that may see nothing": (
         lambda: number(MultiHeadAttention(4, 2)(mg.randn(1, 2, 4), mask=np.zeros((2, 2), bool))), their_blind_layer),
     "attention, NaN in a value that no query may see": (lambda: hidden_value(mg, F), lambda: hidden_value(torch, TF)),
     "attention layer's boolean mask, True means": (
-        lambda: polarity(MultiHeadAttention(4, 1)(mg.randn(1, 2, 4), mask=np.array([True, False]), need_weights=True)[1].data[0]),
-        lambda: polarity(tnn.MultiheadAttention(4, 1, batch_first=True)(*[torch.randn(1, 2, 4)] * 3, key_padding_mask=t(np.array([[True, False]])))[1])),
+        lambda: polarity(MultiHeadAttention(4, 1)(mg.randn(1, 2, 4), mask=FIRST_ONLY, need_weights=True)[1].data[0]),
+        lambda: polarity(tnn.MultiheadAttention(4, 1, batch_first=True)(*[torch.randn(1, 2, 4)] * 3, t(FIRST_ONLY))[1])),
     "gradient of sqrt at 0 where nothing arrives": (
         lambda: slope_of_sqrt_unused(mg), lambda: slope_of_sqrt_unused(torch)),
-    "mse_loss of shapes (3,) and (3, 1)": (lambda: F.mse_loss(mg.randn(3), mg.randn(3, 1)), lambda: TF.mse_loss(torch.randn(3), torch.randn(3, 1))),
+    "mse_loss of shapes (3,) and (3, 1)": (
+        lambda: F.mse_loss(mg.randn(3), mg.randn(3, 1)), lambda: TF.mse_loss(torch.randn(3), torch.randn(3, 1))),
     "softmax without an axis, of a cube": (
-        lambda: which_axis(F.softmax(mg.randn(2, 3, 4))), lambda: which_axis(TF.softmax(torch.randn(2, 3, 4))) + ", with a warning"),
+        lambda: which_axis(F.softmax(mg.randn(2, 3, 4))),
+        lambda: which_axis(TF.softmax(torch.randn(2, 3, 4))) + ", with a warning"),
     "empty": (lambda: "zeros" if number(mg.empty(50)) == "0" else "other", None),
     "x += y on a computed x": (lambda: plus_equals(mg), lambda: plus_equals(torch)),
     "backward(create_graph=True)": (lambda: second_backward(mg), None),
-    "x.data": (lambda: "a NumPy array" if type(mg.ones(2).data) is np.ndarray else "", lambda: "a tensor" if type(torch.ones(2).data) is torch.Tensor else ""),
-    "x.size()": (lambda: "a tuple" if type(mg.ones(2).size()) is tuple else "", lambda: "a torch.Size" if type(torch.ones(2).size()) is torch.Size else ""),
+    "x.data": (lambda: kind(mg.ones(2).data), lambda: kind(torch.ones(2).data)),
+    "x.size()": (lambda: kind(mg.ones(2).size()), lambda: kind(torch.ones(2).size())),
     "a plain list of modules as an attribute": (lambda: hidden_list(nn), lambda: hidden_list(tnn)),
     "assigning a layer before super().__init__()": (lambda: early_layer(nn), lambda: early_layer(tnn)),
     "state_dict of tied weights": (lambda: tied_state(nn), lambda: tied_state(tnn)),

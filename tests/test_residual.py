@@ -1,4 +1,4 @@
-"""Residual blocks, post-norm and pre-norm: every gradient against differences, the norm's and the softmax's against a formula."""
+"""Residual blocks, post-norm and pre-norm: every gradient against differences, the norm's and softmax's against a formula."""
 
 import numpy as np
 import pytest

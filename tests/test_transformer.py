@@ -195,7 +195,9 @@ def test_a_tied_model_loads_what_it_saved_and_also_a_state_that_names_each_use()
     other.load_state_dict(state)
     same(other(SRC, TGT), model(SRC, TGT))
     third = small()
-    third.load_state_dict({**state, "output.weight": state["embedding.weight"], "src_embedding.weight": state["embedding.weight"]})
+    third.load_state_dict(
+        {**state, "output.weight": state["embedding.weight"], "src_embedding.weight": state["embedding.weight"]}
+    )
     same(third(SRC, TGT), model(SRC, TGT))
     assert third.output.weight is third.embedding.weight
 
@@ -254,7 +256,8 @@ def test_generate_records_nothing_and_leaves_recording_on():
 @pytest.mark.parametrize("d_model", (1, 2, 5, 6, 7, 64))
 def test_positions_are_the_papers_formula_for_even_and_odd_widths(d_model):
     expected = [
-        [(math.sin if c % 2 == 0 else math.cos)(pos / 10000 ** (2 * (c // 2) / d_model)) for c in range(d_model)] for pos in range(30)
+        [(math.sin if c % 2 == 0 else math.cos)(pos / 10000 ** (2 * (c // 2) / d_model)) for c in range(d_model)]
+        for pos in range(30)
     ]
     near(sinusoidal(30, d_model), np.array(expected), 1e-6)
     assert sinusoidal(30, d_model).dtype == np.float32
@@ -326,7 +329,12 @@ def test_no_two_layers_start_equal_and_the_same_seed_gives_the_same_model():
     mg.manual_seed(5)
     model, other = small(), small()
     matrices = [p.data for p in model.parameters() if p.ndim > 1]
-    equal = [(i, j) for i, a in enumerate(matrices) for j, b in enumerate(matrices[:i]) if a.shape == b.shape and np.array_equal(a, b)]
+    equal = [
+        (i, j)
+        for i, a in enumerate(matrices)
+        for j, b in enumerate(matrices[:i])
+        if a.shape == b.shape and np.array_equal(a, b)
+    ]
     assert len(matrices) > 20 and equal == []
     assert (other.embedding.weight.data != model.embedding.weight.data).all()
     mg.manual_seed(5)
@@ -368,7 +376,10 @@ def test_first_values_are_glorots_and_embeddings_have_variance_one_over_d_model(
 
 def test_pre_norm_ends_each_stack_with_a_norm_and_post_norm_does_not():
     ends = ("encoder_norm.weight", "decoder_norm.weight")
-    assert {norm: sum(name in ends for name, _ in small(norm).named_parameters()) for norm in ("post", "pre")} == {"post": 0, "pre": 2}
+    assert {norm: sum(name in ends for name, _ in small(norm).named_parameters()) for norm in ("post", "pre")} == {
+        "post": 0,
+        "pre": 2,
+    }
     memory = small("pre").encode(SRC).data
     near(memory.mean(-1), np.zeros((2, 4)), 1e-12)
     near(memory.std(-1), np.ones((2, 4)), 1e-3)

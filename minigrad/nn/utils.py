@@ -4,17 +4,21 @@ import math
 
 import numpy as np
 
+from minigrad._tensor import Tensor
+
 
 def clip_grad_norm_(parameters, max_norm, error_if_nonfinite=False):
     """Scale all gradients, as one long vector, down to length max_norm if it is longer; returns the length it had.
 
-    Pascanu, Mikolov & Bengio 2013. error_if_nonfinite: a NaN or inf in a gradient is an error rather than a NaN length.
+    Pascanu, Mikolov & Bengio 2013. error_if_nonfinite: a NaN or inf in a gradient is an error rather than a
+    length that is NaN or inf, with which nothing is scaled.
     """
+    parameters = [parameters] if isinstance(parameters, Tensor) else parameters
     grads = [p.grad for p in parameters if p.grad is not None]
     norm = math.sqrt(sum(float(np.vdot(g.data, g.data)) for g in grads))
     if error_if_nonfinite and not math.isfinite(norm):
         raise RuntimeError("The gradient holds a NaN or an inf; find where it arises before clipping.")
-    if norm > max_norm:
+    if max_norm < norm < math.inf:
         for g in grads:
             g.data *= max_norm / (norm + 1e-6)
     return norm
