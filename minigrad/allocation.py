@@ -23,4 +23,4 @@ def keep_freed_memory():
     except (OSError, AttributeError):
         return False
     settings = ((_TRIM_THRESHOLD, 2**31 - 1), (_MMAP_THRESHOLD, 2**30), (_TOP_PAD, 64 * 2**20))
-    return all([mallopt(name, value) for name, value in settings])
+    return all(mallopt(name, value) == 1 for name, value in settings)
