@@ -8,6 +8,7 @@ import sys
 
 from minigrad import saving
 from minigrad._doors import UsageError, load_models, said
+from minigrad.machine import blas_threads
 
 
 def main(argv=None):
@@ -17,7 +18,8 @@ def main(argv=None):
     options = parser.parse_args(argv)
     with said("minigrad.generate", UsageError, saving.FileProblem, RuntimeError, ValueError) as outcome:
         recipe, model = load_models().recipes.load_run(options.run)
-        return answer(recipe, model, options.prompt or typed_lines())
+        with blas_threads(1):
+            return answer(recipe, model, options.prompt or typed_lines())
     return outcome.status
 
 

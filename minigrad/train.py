@@ -10,6 +10,7 @@ from pathlib import Path
 
 from minigrad import manual_seed, saving
 from minigrad._doors import UsageError, load_models, said
+from minigrad.machine import blas_threads
 from minigrad.trainer import TrainingError, fit
 
 EPILOG = """
@@ -38,7 +39,8 @@ def main(argv=None):
         recipe = recipe_class(settings)
         model = recipe.model()
         folder = open_folder(options.out, recipe.name)
-        return run(recipe, model, folder, options)
+        with blas_threads(options.threads):
+            return run(recipe, model, folder, options)
     return outcome.status
 
 
@@ -93,6 +95,7 @@ def parse(argv):
     parser.add_argument("--norm", choices=("post", "pre"), help="layer norm after each residual sum (the paper) or before each sublayer (today)")
     parser.add_argument("--label-smoothing", type=number_in(0, 1), help="how much of each right answer is spread over all (the paper: 0.1)")
     parser.add_argument("--seed", type=natural, default=0, help="where all random numbers start (default: 0); the same seed repeats the run")
+    parser.add_argument("--threads", type=positive, default=1, help="threads for matrix products (default: 1, fastest for models this small)")
     parser.add_argument("--out", help="the run's folder, new or empty (default: the next runs/NAME-0001)")
     parser.add_argument("--quiet", action="store_true", help="print the result only")
     return parser.parse_args(argv)
@@ -107,7 +110,7 @@ def list_recipes(recipes):
 
 def chosen_settings(options, recipe):
     """The recipe's defaults, changed by what was given."""
-    given = {k: v for k, v in vars(options).items() if v is not None and k not in ("recipe", "list", "seed", "out", "quiet")}
+    given = {k: v for k, v in vars(options).items() if v is not None and k not in ("recipe", "list", "seed", "out", "quiet", "threads")}
     unknown = [f"--{key.replace('_', '-')}" for key in given if key not in recipe.defaults and key not in ("steps", "batch_size", "lr")]
     if unknown:
         raise UsageError(f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(recipe.defaults)}.")

@@ -7,7 +7,7 @@ import math
 import time
 
 from minigrad import optim, random
-from minigrad.allocation import keep_freed_memory
+from minigrad.machine import keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
 
 

@@ -1,0 +1,35 @@
+"""What a training process asks of the machine: keep freed memory, use so many BLAS threads. Knows nothing of tensors."""
+
+import contextlib
+import ctypes
+import os
+import sys
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # from glibc's malloc.h
+
+
+def keep_freed_memory():
+    """Let the C library keep freed memory for the whole process; returns whether it could be had (glibc only).
+
+    A training step frees its activations and asks for the same again in the next step. glibc returns large blocks to the
+    kernel, which hands out zeroed pages anew: thousands of page faults a step, a quarter of its time. Told once not to, it
+    reuses them. Set MINIGRAD_MALLOPT=0 in the environment to leave the allocator alone.
+    """
+    if not sys.platform.startswith("linux") or os.environ.get("MINIGRAD_MALLOPT") == "0":
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    settings = ((_TRIM_THRESHOLD, 2**31 - 1), (_MMAP_THRESHOLD, 2**30), (_TOP_PAD, 64 * 2**20))
+    return all(mallopt(name, value) == 1 for name, value in settings)
+
+
+@contextlib.contextmanager
+def blas_threads(count):
+    """Let matrix products use `count` threads. On small models one is fastest: several spend their time waiting for each other,
+    and beside any other load much more than that."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(count, user_api="blas"):
+        yield
