@@ -3,13 +3,14 @@
 from minigrad._tensor import (
     Tensor, apply, as_tensor, bool_, float32, float64, get_default_dtype, grad, int64, set_default_dtype,
 )  # fmt: skip
-from minigrad.autograd import defvjp, defvjp_each
+from minigrad.autograd import defkernel, defvjp, defvjp_each
 from minigrad.creation import *
 from minigrad.functions import *
 from minigrad.modes import definitions, enable_grad, is_grad_enabled, no_grad
 from minigrad.random import initial_seed, manual_seed
 
 from minigrad import ops, functional, kernels  # these fill the table of rules
-from minigrad.functional import dropout, gelu, log_softmax, logsumexp, softmax
+from minigrad.primitives import dispatched
+from minigrad.functional import definition, dropout, gelu, log_softmax, logsumexp, softmax
 from minigrad.recompute import checkpoint
 from minigrad.anomaly import detect_anomaly

@@ -53,3 +53,9 @@ DIFFERENCES = [
     Difference(".cuda()", "NotImplementedError", "needs a GPU",
                "NumPy computes on the CPU; .to('cpu') is accepted and does nothing"),
 ]  # fmt: skip
+
+
+def as_markdown():
+    """The table of the page tutorials/coming_from_pytorch.md."""
+    rows = [f"| {d.name} | {d.minigrad} | {d.pytorch} | {d.reason} |" for d in DIFFERENCES]
+    return "\n".join(["| what | minigrad | PyTorch | why |", "| --- | --- | --- | --- |", *rows])

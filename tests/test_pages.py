@@ -1,0 +1,46 @@
+"""README and the pages of tutorials/: what they show runs, and what they list is what there is."""
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minigrad.differences import as_markdown
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_differences_is_the_one_the_tests_read():
+    assert as_markdown() in (ROOT / "tutorials" / "coming_from_pytorch.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "tutorials").glob("*.py")), ids=lambda p: p.name)
+def test_every_page_that_is_a_script_runs(page, capsys):
+    runpy.run_path(str(page), run_name="__main__")
+    assert "not caught" not in capsys.readouterr().out
+
+
+def test_readmes_two_commands_are_the_ones_ci_runs():
+    assert "pip install -e . && python -m minigrad.train\n" in README
+    command = 'pip install -e ".[test]" && python -m pytest\n'
+    assert command in README and command in (ROOT / ".ci" / "run").read_text()
+
+
+def test_readmes_python_runs():
+    for block in re.findall(r"```python\n(.*?)```", README, re.S):
+        exec(compile(block, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"python -m (minigrad\.\w+)", README))))
+def test_readmes_doors_explain_themselves(command):
+    done = subprocess.run([sys.executable, "-m", command, "--help"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0 and "usage: python -m " + command in done.stdout
+
+
+def test_what_readme_points_to_is_there():
+    for name in re.findall(r"`((?:minigrad|models|tests|tutorials|benchmarks)/[\w./]*)`", README) + re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (ROOT / name).exists(), name
