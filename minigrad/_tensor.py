@@ -67,9 +67,9 @@ def _unwrapped(args):
 
 
 def _remember(fun, args, arrays, needs, kwargs, y, saved):
-    if type(y) is tuple:
-        return _remember_items(fun, args, tuple(needs), kwargs, y, saved)
     if type(y) is not np.ndarray:
+        if isinstance(y, (tuple, list)):
+            return _remember_items(fun, args, tuple(needs), kwargs, y, saved)
         y = np.asarray(y)
     if y.dtype is not _FLOAT32:
         y = _keep_precision(fun, y, arrays)
@@ -580,7 +580,7 @@ class Tensor(Value):
             raise TypeError(f"np.{ufunc.__name__}.{method} does not work on tensors; sum, mean, amax and their like do.")
         if kwargs:
             raise explain.not_dispatched(ufunc, ", ".join(f"{name}=" for name in kwargs))
-        return apply(ufunc, *inputs)
+        return FROM_NUMPY[ufunc](*inputs) if ufunc in FROM_NUMPY else apply(ufunc, *inputs)
 
     def __array_function__(self, fun, types, args, kwargs):
         for name in ("out", "where", "initial"):

@@ -11,7 +11,21 @@ import numpy as np
 
 from minigrad._tensor import CONSTANT
 from minigrad.autograd import RULES, defvjp, defvjp_each
-from minigrad.primitives import cast, concatenate, erf, getitem, quotient, relu, scatter_add, sigmoid
+from minigrad.primitives import (  # noqa: I001
+    cast,
+    concatenate,
+    erf,
+    erfc,
+    getitem,
+    logabsdet,
+    norm,
+    quotient,
+    relu,
+    scatter_add,
+    sigmoid,
+    softplus,
+    split,
+)  # fmt: skip
 
 # ---------------------------------------------------------------- arithmetic
 
@@ -41,21 +55,46 @@ defvjp(quotient, lambda g, _z, _x, y: quotient(g, y), lambda g, z, _x, y: -quoti
 # ---------------------------------------------------------------- functions of one number
 
 defvjp(np.exp, lambda g, y, _x: g * y)
+defvjp(np.exp2, lambda g, y, _x: g * y * math.log(2))
+defvjp(np.expm1, lambda g, y, _x: g * (y + 1))
 defvjp(np.log, lambda g, _y, x: g / x)
+defvjp(np.log2, lambda g, _y, x: g / (x * math.log(2)))
+defvjp(np.log10, lambda g, _y, x: g / (x * math.log(10)))
+defvjp(np.log1p, lambda g, _y, x: g / (1 + x))
 defvjp(np.sqrt, lambda g, y, _x: quotient(g, 2 * y))
 defvjp(np.square, lambda g, _y, x: g * 2 * x)
-defvjp(np.tanh, lambda g, y, _x: g * (1 - y * y))
 defvjp(np.sin, lambda g, _y, x: g * np.cos(x))
 defvjp(np.cos, lambda g, _y, x: -g * np.sin(x))
+defvjp(np.tan, lambda g, y, _x: g * (1 + y * y))
+defvjp(np.arcsin, lambda g, _y, x: g / np.sqrt(1 - x * x))
+defvjp(np.arccos, lambda g, _y, x: -g / np.sqrt(1 - x * x))
+defvjp(np.arctan, lambda g, _y, x: g / (1 + x * x))
+defvjp(np.sinh, lambda g, _y, x: g * np.cosh(x))
+defvjp(np.cosh, lambda g, _y, x: g * np.sinh(x))
+defvjp(np.tanh, lambda g, y, _x: g * (1 - y * y))
+defvjp(np.arcsinh, lambda g, _y, x: g / np.sqrt(x * x + 1))
+defvjp(np.arccosh, lambda g, _y, x: g / np.sqrt(x * x - 1))
+defvjp(np.arctanh, lambda g, _y, x: g / (1 - x * x))
 defvjp(np.absolute, lambda g, _y, x: g * np.sign(x))
 defvjp(sigmoid, lambda g, y, _x: g * y * (1 - y))
 defvjp(erf, lambda g, _y, x: g * (2 / math.sqrt(math.pi)) * np.exp(-x * x))
+defvjp(erfc, lambda g, _y, x: g * (-2 / math.sqrt(math.pi)) * np.exp(-x * x))
+defvjp(softplus, lambda g, _y, x: g * sigmoid(x))
 defvjp(relu, lambda g, _y, x: g * (x > 0))
 defvjp(np.sign, lambda g, _y, _x: 0 * g)
 defvjp(np.floor, lambda g, _y, _x: 0 * g)
 defvjp(np.ceil, lambda g, _y, _x: 0 * g)
+defvjp(np.trunc, lambda g, _y, _x: 0 * g)
 defvjp(np.rint, lambda g, _y, _x: 0 * g)
 defvjp(cast, lambda g, _y, _x, dtype=None: g)
+
+# ---------------------------------------------------------------- functions of two numbers
+
+defvjp(np.arctan2, lambda g, _z, x, y: g * quotient(y, x * x + y * y), lambda g, _z, x, y: -g * quotient(x, x * x + y * y))
+defvjp(np.hypot, lambda g, z, x, _y: g * quotient(x, z), lambda g, z, _x, y: g * quotient(y, z))
+defvjp(np.logaddexp, lambda g, z, x, _y: g * np.exp(x - z), lambda g, z, _x, y: g * np.exp(y - z))
+defvjp(np.fmod, lambda g, _z, _x, _y: g, lambda g, _z, x, y: -g * np.trunc(x / y))
+defvjp(np.remainder, lambda g, _z, _x, _y: g, lambda g, _z, x, y: -g * np.floor(x / y))
 
 # ---------------------------------------------------------------- choosing
 
@@ -94,6 +133,26 @@ defvjp(np.sum, lambda g, _y, _x, axis=None, keepdims=False: np.broadcast_to(kept
 defvjp(np.amax, extreme_vjp)
 defvjp(np.amin, extreme_vjp)
 
+
+def norm_vjp(g, y, x, axis=None, keepdims=False):
+    """x / |x|, and 0 at the zero vector."""
+    return kept(g, x, axis, keepdims) * quotient(x, kept(y, x, axis, keepdims))
+
+
+def before(x):
+    """Along the last axis the product of all numbers that stand before each: 1, x0, x0 x1 ..."""
+    return np.cumprod(concatenate(np.ones_like(x[..., :1]), x[..., :-1], axis=-1), axis=-1)
+
+
+def others(x):
+    """Along the last axis the product of all other numbers: those before times those after. Nothing is divided, so zeros may be among them."""
+    return before(x) * np.flip(before(np.flip(x, -1)), -1)
+
+
+defvjp(norm, norm_vjp)
+defvjp(np.prod, lambda g, _y, x, axis: np.expand_dims(g, -1) * others(x))  # over the last axis; `prod` brings the others there
+defvjp(np.cumsum, lambda g, _y, _x, axis: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis))
+
 # ---------------------------------------------------------------- the shape alone
 
 
@@ -119,6 +178,7 @@ def part(i, g, _y, *_xs, axis=0):
 
 
 defvjp_each(concatenate, part)
+defvjp(split, lambda g, _y, _x, sizes, axis: concatenate(*g, axis=axis))
 
 # ---------------------------------------------------------------- matmul
 
@@ -150,11 +210,34 @@ def matmul_y(g, _z, x, _y):
 
 defvjp(np.matmul, matmul_x, matmul_y)
 
+# ---------------------------------------------------------------- matrices as a whole
+
+
+def outside(g):
+    """A number for each matrix, as a matrix of one element for each."""
+    return np.expand_dims(g, (-2, -1))
+
+
+def cholesky_vjp(g, y, _x):
+    """L^-T P L^-1, made symmetric, where P is the lower triangle of L^T g with half of its diagonal (Murray 2016, equation 10)."""
+    p = np.tril(y.mT @ g)
+    p = np.where(np.eye(y.shape[-1], dtype=bool), p / 2, p)
+    inverse_y = np.linalg.inv(y)
+    dx = inverse_y.mT @ p @ inverse_y
+    return (dx + dx.mT) / 2
+
+
+defvjp(np.linalg.inv, lambda g, y, _x: -y.mT @ g @ y.mT)
+defvjp(np.linalg.solve, lambda g, z, x, _y: -np.linalg.solve(x.mT, g) @ z.mT, lambda g, _z, x, _y: np.linalg.solve(x.mT, g))
+defvjp(np.linalg.det, lambda g, y, x: outside(g * y) * np.linalg.inv(x).mT)
+defvjp(logabsdet, lambda g, _y, x: outside(g) * np.linalg.inv(x).mT)
+defvjp(np.linalg.cholesky, cholesky_vjp)
+
 # ---------------------------------------------------------------- no gradient at all
 
 for fun in (
     np.greater, np.greater_equal, np.less, np.less_equal, np.equal, np.not_equal, np.logical_and, np.logical_or,
     np.logical_not, np.logical_xor, np.isnan, np.isinf, np.isfinite, np.signbit, np.argmax, np.argmin, np.argsort,
-    np.any, np.all, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.floor_divide, np.zeros_like, np.ones_like,
+    np.any, np.all, np.count_nonzero, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.floor_divide, np.zeros_like, np.ones_like,
 ):  # fmt: skip
     RULES[fun] = CONSTANT

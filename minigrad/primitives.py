@@ -58,9 +58,30 @@ def concatenate(*xs, axis=0):
 
 
 @dispatched
+def split(x, sizes, axis=0):
+    """x cut along an axis into pieces of the given lengths; a tuple."""
+    return tuple(np.split(x, np.cumsum(sizes)[:-1], axis))
+
+
+@dispatched
 def cast(x, dtype):
     """The same numbers as another dtype; always a new array."""
     return np.array(x, dtype=dtype)
+
+
+# ---------------------------------------------------------------- of many numbers one
+
+
+@dispatched
+def norm(x, axis=None, keepdims=False):
+    """The length of a vector: sqrt of the sum of squares. A function of its own for the sake of its slope at 0."""
+    return np.sqrt(np.square(x).sum(axis=axis, keepdims=keepdims))
+
+
+@dispatched
+def logabsdet(x):
+    """log |det x| of matrices in the last two axes, without overflow."""
+    return np.linalg.slogdet(x)[1]
 
 
 # ---------------------------------------------------------------- functions of one number
@@ -87,6 +108,12 @@ def sigmoid(x):
 
 
 @dispatched
+def softplus(x):
+    """log(1 + exp(x)), from exp(-|x|), which cannot overflow."""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+@dispatched
 def erf(x):
     """The error function 2/sqrt(pi) * integral of exp(-t*t) from 0 to x, to about 1e-15.
 
@@ -94,17 +121,32 @@ def erf(x):
     |x| < 0.46875, two for its complement beyond. Computed in float64, returned in x's dtype.
     """
     x = np.asarray(x)
-    z = np.abs(x.astype(np.float64))
-    middle, large = (z > 0.46875) & (z <= 4), z > 4
-    small = np.minimum(z, 0.46875)
-    out = small * _ratio(small * small, _SMALL)
-    if middle.any():
-        m = z[middle]
-        out[middle] = 1 - np.exp(-m * m) * _ratio(m, _MIDDLE)
-    if large.any():
-        t = 1 / np.minimum(z[large], 26) ** 2
-        out[large] = 1 - np.exp(-1 / t) * np.sqrt(t) * (1 / np.sqrt(np.pi) - t * _ratio(t, _LARGE))
+    out, beyond, tail = _erf_and_tail(x)
+    out[beyond] = 1 - tail
     return np.copysign(out, x).astype(x.dtype if x.dtype.kind == "f" else np.float64)
+
+
+@dispatched
+def erfc(x):
+    """1 - erf(x), without losing the digits of a small difference: erfc(10) is 2e-45."""
+    x = np.asarray(x)
+    out, beyond, tail = _erf_and_tail(x)
+    out = 1 - out
+    out[beyond] = tail
+    return np.where(x < 0, 2 - out, out).astype(x.dtype if x.dtype.kind == "f" else np.float64)
+
+
+def _erf_and_tail(x):
+    """erf(|x|) where |x| is small, as an array to be completed; where it is not; and erfc(|x|) there."""
+    z = np.array(np.abs(x), dtype=np.float64)
+    small, beyond = np.minimum(z, 0.46875), z > 0.46875
+    z = z[beyond]
+    tail = np.exp(-z * z) * _ratio(np.minimum(z, 4), _MIDDLE)
+    large = z > 4
+    if large.any():
+        t = 1 / np.minimum(z[large], 28) ** 2  # erfc(28) is 0 in float64
+        tail[large] = np.exp(-1 / t) * np.sqrt(t) * (1 / np.sqrt(np.pi) - t * _ratio(t, _LARGE))
+    return np.array(small * _ratio(small * small, _SMALL)), beyond, tail
 
 
 def _ratio(x, coefficients):

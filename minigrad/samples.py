@@ -7,7 +7,7 @@ import numpy as np
 
 import minigrad as mg
 from minigrad import functional as F
-from minigrad import primitives
+from minigrad import linalg, primitives
 from minigrad._tensor import apply
 from minigrad.autograd import defvjp
 from minigrad.gradcheck import Sample, leaf
@@ -17,11 +17,11 @@ SAMPLES = []
 
 
 def draw(rng, spec):
-    """An input from its description: a shape for normal numbers, ("positive", shape), or anything else as it is."""
+    """An input from its description: a shape for normal numbers, ("positive", shape) and its like, or anything else as it is."""
     if isinstance(spec, tuple) and spec and isinstance(spec[0], str):
         kind, shape = spec
         normal = rng.standard_normal(shape)
-        return leaf({"positive": np.abs(normal) + 0.5, "apart": _apart(rng, shape)}[kind])
+        return leaf({"positive": np.abs(normal) + 0.5, "apart": _apart(rng, shape), "inside": np.tanh(normal) * 0.9}[kind])
     if isinstance(spec, tuple) and all(isinstance(n, int) for n in spec):
         return leaf(rng.standard_normal(spec))
     return spec
@@ -66,16 +66,29 @@ case("power", lambda x, y: x**y, ("positive", (3, 4)), (3, 1))
 case("power, scalar", lambda x: x**3 + x**2 + x**-1 + x**0.5 + 2.0**x, ("positive", (3, 4)))
 case("power, exponent 0", lambda x: x**0 + x, (3, 4))
 case("quotient", lambda x, y: apply(primitives.quotient, x, y), ("positive", (3, 4)), ("positive", (3, 4)))
-for _name in ("exp", "tanh", "sin", "cos", "square", "sigmoid", "erf"):
+for _name in ("exp", "exp2", "expm1", "tanh", "sin", "cos", "arctan", "sinh", "cosh", "arcsinh", "square", "sigmoid", "erf", "erfc"):
     case(_name, getattr(mg, _name), (3, 4))
-for _name in ("log", "sqrt"):
+for _name in ("log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal"):
     case(_name, getattr(mg, _name), ("positive", (3, 4)))
+for _name in ("tan", "arcsin", "arccos", "arctanh"):
+    case(_name, getattr(mg, _name), ("inside", (3, 4)))
+case("arccosh", lambda x: mg.arccosh(1 + x), ("positive", (3, 4)))
+case("softplus", lambda x: apply(primitives.softplus, x), (3, 4))
 case("sqrt at 0", lambda x: mg.sqrt(x * np.array([True, False])) * np.array([True, False]), ("positive", (2,)))
 for _name in ("abs", "relu"):
     case(_name, getattr(mg, _name), ("apart", (3, 4)))
-for _name in ("sign", "floor", "ceil", "round"):
+for _name in ("sign", "floor", "ceil", "trunc", "round", "frac"):
     case(_name, lambda x, fun=getattr(mg, _name): fun(x) * x + fun(x), ("apart", (3, 4)))
 case("cast", lambda x: x.clone() * x, (3, 4))
+case("round, decimals", lambda x: x.round(1) * x, (3, 4))
+for _name in ("arctan2", "hypot", "logaddexp"):
+    case(_name, getattr(mg, _name), (3, 4), (3, 1))
+case("fmod", mg.fmod, ("apart", (3, 4)), ("positive", (4,)))
+case("remainder", lambda x, y: x % y + 2 * mg.remainder(x, -y), ("apart", (3, 4)), ("positive", (4,)))
+case("lerp", mg.lerp, (3, 4), (3, 4), (4,))
+case("add, sub, mul, div", lambda x, y: mg.add(x, y, alpha=2) * mg.sub(y, x, alpha=3) - mg.div(mg.mul(x, y), y), (3, 4), ("positive", (4,)))
+case("pow, float_power", lambda x, y: mg.pow(x, 3) * mg.float_power(x, y) + mg.pow(2.0, y), ("positive", (3, 4)), (4,))
+case("clip", lambda x, y: mg.clip(x, -0.5, y) * x, ("apart", (3, 4)), (3, 1))
 case("maximum", mg.maximum, ("apart", (3, 4)), (3, 1))
 case("minimum", mg.minimum, ("apart", (3, 4)), (3, 1))
 case("where", lambda x, y: mg.where(np.eye(3, 4) > 0, x * x, y), (3, 4), (4,))
@@ -88,22 +101,71 @@ case("var", lambda x: x.var(0), (4, 3))
 case("std", lambda x: x.std(-1, correction=0), (3, 4))
 case("amax", lambda x: x.amax(1) * 2 + x.amax(), ("apart", (3, 3)))
 case("amin", lambda x: x.amin(0, keepdims=True), ("apart", (3, 3)))
+case("max, min", lambda x: x.max(1).values * x.min(0).values + x.max() * x.min() * x.max(x.T), ("apart", (3, 3)))
+case("median", lambda x: x.median(1).values * x.median(), ("apart", (4, 3)))
+case("sort", lambda x: x.sort(0, descending=True).values * x, ("apart", (4, 3)))
+case("topk", lambda x: x.topk(2, largest=False).values ** 2, ("apart", (3, 4)))
+case("norm", lambda x: x.norm() * x.norm(dim=1, keepdim=True), (3, 4))
+case("norm, other p", lambda x: x.norm(1, 0) * x.norm(3, 0) + x.norm(np.inf, (0, 1)) + x.norm(0), ("apart", (3, 4)))
+case("prod", lambda x: x.prod(1) * x.prod() + x.prod(0, keepdims=True), (3, 3))
+case("prod, of zeros", lambda x: (x * (np.array([[1, 0, 1], [0, 0, 1], [1, 1, 1]]) > 0)).prod(1), (3, 3))
+case("cumsum", lambda x: x.cumsum(1) ** 2 + x.cumsum().sum(), (3, 4))
+case("cumprod", lambda x: x.cumprod(0) + (x * np.array([True, True, False, True])).cumprod(1), (3, 4))
 case("reshape", lambda x: x.reshape(2, -1) ** 2, (3, 4))
 case("permute", lambda x: x.permute(2, 0, 1) * x, (3, 3, 3))
 case("T", lambda x: x.T @ x, (3, 4))
 case("swapaxes", lambda x: x.swapaxes(0, 2) ** 2, (2, 3, 4))
 case("squeeze, unsqueeze", lambda x: x.squeeze(1).unsqueeze(0) ** 2, (3, 1, 2))
-case("flatten", lambda x: x.flatten(1) ** 2, (2, 3, 2))
+case("flatten", lambda x: x.flatten(1) ** 2 * x.ravel()[0], (2, 3, 2))
+case("unflatten, view", lambda x: x.unflatten(1, (2, -1)) ** 2 * x.view(3, 2, 2), (3, 4))
+case("transpose, t", lambda x: x.transpose(0, 1) @ x * x.t().sum(0), (3, 3))
+case("movedim", lambda x: x.movedim((0, 1), (-1, 0)) ** 2, (2, 3, 4))
+case("expand", lambda x: x.expand(2, -1, 4) ** 2, (3, 1))
+case("flip, roll", lambda x: x.flip(0) * x.roll(1, 0) + x.roll((1, -1), (0, 1)).flip((0, 1)) * x.roll(2), (3, 4))
+case("tile, repeat", lambda x: x.tile(2) * x.repeat(1, 2), (3, 4))
+case("repeat_interleave", lambda x: x.repeat_interleave(2, 1).sum(1)[:2] * x.repeat_interleave(mg.tensor([2, 0, 1]), 0)[1:].sum(1), (3, 4))
+case("meshgrid", lambda x, y: mg.meshgrid(x, y)[0] * mg.meshgrid(x, y)[1] ** 2, (3,), (4,))
+case("split, chunk, unbind", lambda x: x.split([1, 3], 1)[1] ** 2 * x.chunk(2, 1)[0].sum() + x.unbind(1)[0][:, None] ** 2, (3, 4))
+case("tensor_split", lambda x: x.tensor_split(3, 1)[0] * x.tensor_split([1, 3], 1)[1], (3, 4))
+case("pad", lambda x: np.pad(x, ((1, 0), (2, 1)), constant_values=2.0) ** 2, (2, 3))
+case("diagonal, diag", lambda x: x.diagonal(1) * x.diag()[:2] + x.mT.diag(-1).diag(1).sum(1)[:2], (3, 3))
+case("diag_embed", lambda x: x.diag_embed(-1) ** 2, (2, 3))
 case("broadcast_to", lambda x: x.broadcast_to(2, 3, 4) ** 2, (3, 1))
 case("getitem", lambda x: x[1:, ::-2] ** 2, (3, 5))
 case("getitem, repeated", lambda x: x[[0, 0, 2]] * x[np.array([1, 0, 0])], (3, 4))
 case("getitem, boolean", lambda x: x[np.eye(3, 4) > 0] ** 2, (3, 4))
+case("gather", lambda x: x.gather(1, np.array([[0, 0], [3, 1]])) ** 2, (3, 4))
+case("take_along_axis", lambda x: mg.take_along_axis(x, np.array([[0, 2, 0, 1]]), 0) ** 2, (3, 4))
+case("index_select, take, select, narrow", lambda x: x.index_select(1, [0, 0, 2]) * x.select(1, 2)[:, None] * x.narrow(1, 1, 3) * x.take([5, 5]).sum(), (3, 4))  # fmt: skip
+case("masked_select", lambda x: x.masked_select(np.eye(3, 4) > 0) ** 2, (3, 4))
+case("scatter", lambda x, y: x.scatter(1, np.array([[0, 0], [3, 1]]), y) ** 2, (3, 4), (3, 3))
+case("scatter_add, onto x", lambda x, y: mg.scatter_add(x, 0, np.array([[0, 0], [0, 1]]), y) ** 2, (3, 4), (3, 3))
+case("index_add", lambda x, y: x.index_add(0, [1, 1], y, alpha=2) ** 2, (3, 4), (2, 4))
 case("take_item", lambda x: apply(sine_and_cosine, x)[0] * apply(sine_and_cosine, x)[1] + apply(sine_and_cosine, x)[1], (3, 4))
 case("scatter_add", lambda g: apply(primitives.scatter_add, g, np.array([0, 0, 2]), (3, 4)) ** 2, (3, 4))
 case("concatenate", lambda x, y: mg.concatenate([x, y, x], 1) ** 2, (2, 3), (2, 1))
+case("hstack, vstack", lambda x, y: mg.hstack([x, y]) ** 2 * mg.vstack([x, x])[:, :1].sum() * mg.hstack([x[0], y[0]]), (2, 3), (2, 3))
 case("stack", lambda x, y: mg.stack([x, y], 1) ** 2, (2, 3), (2, 3))
 for _a, _b in (((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((2, 4, 3), (3, 2)), ((2, 1, 3, 4), (5, 4, 2)), ((3,), (2, 3, 2)), ((2, 2, 3), (3,))):  # fmt: skip
     case(f"matmul {_a} @ {_b}", mg.matmul, _a, _b)
+case("dot, mv, mm, bmm", lambda x, y: mg.dot(x[0], y[0]) * mg.mv(x, y[0]) * mg.mm(x, y) * mg.bmm(x[None], y[None]), (3, 3), (3, 3))
+case("outer, inner, vdot, vecdot", lambda x, y: mg.outer(x[0], y[0]) * mg.inner(x, y) * mg.vdot(x, y) * mg.vecdot(x, y), (3, 3), (3, 3))
+case("tensordot", lambda x, y: mg.tensordot(x, y) * mg.tensordot(x, y.mT, ([1, 2], [0, 2])), (2, 3, 4), (3, 4, 2))
+for _equation, *_specs in (
+    ("ij,jk->ik", (2, 3), (3, 4)), ("bij,bkj->bik", (2, 3, 4), (2, 2, 4)), ("ii", (3, 3)), ("...ij->...ji", (2, 2, 3)), ("i,j", (2,), (3,)),
+    ("bij,jk,kl->bil", (2, 2, 3), (3, 2), (2, 2)), ("iij,ij->j", (2, 2, 3), (2, 3)), ("...i,i", (2, 1, 3), (1,)), ("ij,ij->", (2, 3), (2, 1)), ("i->", (3,)),
+):  # fmt: skip
+    case(f"einsum {_equation}", lambda *xs, equation=_equation: mg.einsum(equation, *xs) ** 2, *_specs)
+case("trace", lambda x: x.trace() * x, (3, 3))
+case("inv", lambda x: mg.inverse(x + 3 * np.eye(3, dtype=x.dtype)), (2, 3, 3))
+case("det", mg.det, (2, 3, 3))
+case("slogdet, logdet", lambda x: mg.slogdet(x).logabsdet + mg.logdet(x @ x.mT), (2, 3, 3))
+case("solve", lambda x, y: mg.solve(x, y) + mg.solve(x, y[:, 0])[:, None], (3, 3), (3, 2))
+case("solve, batch", mg.solve, (3, 3), (2, 3, 2))
+case("cholesky", lambda x: mg.cholesky(x @ x.mT + np.eye(3, dtype=x.dtype)), (2, 3, 3))
+case("matrix_power", lambda x: mg.matrix_power(x, 3) + mg.matrix_power(x, 0), (3, 3))
+for _ord in (None, "fro", 1, -1, np.inf, -np.inf):
+    case(f"linalg.norm, {_ord}", lambda x, ord=_ord: linalg.norm(x, ord) + linalg.matrix_norm(x, ord or 1) + linalg.vector_norm(x, 4), ("apart", (3, 4)))
 
 # ---------------------------------------------------------------- functional and kernels
 

@@ -152,7 +152,7 @@ def test_functions_without_a_rule():
     def mine(x):
         return x * 2
 
-    for fun in (np.cumsum, np.arctan, np.sort):
+    for fun in (np.cbrt, np.unwrap, np.sinc):
         with refuses(NotImplementedError, fun.__name__, "no rule", "defvjp", "x.detach()"):
             fun(leaf(3))
     with refuses(NotImplementedError, "mine", "no rule", "defvjp"):
@@ -198,11 +198,11 @@ def ndarray_plus_equals():
     (lambda: np.fill_diagonal(leaf(3, 3), 1.0), TypeError, "fill_diagonal", "write into"),
     (lambda: np.put(leaf(3), [0], 1.0), TypeError, "put", "write into"),
     (lambda: np.putmask(mg.ones(3), np.ones(3, bool), 1.0), TypeError, "putmask", "write into"),
-    (lambda: np.vstack([leaf(3), leaf(3)]), NotImplementedError, "np.vstack", "list", "mg.concatenate", "detach()"),
-    (lambda: np.hstack([mg.ones(3), mg.ones(3)]), NotImplementedError, "np.hstack", "mg.concatenate"),
+    (lambda: np.dstack([leaf(3), leaf(3)]), NotImplementedError, "np.dstack", "list", "mg.concatenate", "detach()"),
+    (lambda: np.column_stack([mg.ones(3), mg.ones(3)]), NotImplementedError, "np.column_stack", "mg.concatenate"),
     (lambda: np.block([[leaf(3), leaf(3)]]), NotImplementedError, "np.block", "mg.concatenate"),
     (lambda: np.average(leaf(3), weights=leaf(3)), NotImplementedError, "np.average", "named argument"),
-    (lambda: np.clip(np.zeros(3), leaf(3), None), NotImplementedError, "clip", "no rule"),
+    (lambda: np.convolve(np.zeros(3), leaf(3)), NotImplementedError, "convolve", "no rule"),
 )  # fmt: skip
 def test_numpys_ways_around_the_history(do, error, words):
     holds(do, error, words)

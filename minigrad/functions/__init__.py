@@ -1,0 +1,16 @@
+"""What people type: functions named as in PyTorch, each also a method of Tensor. Hands on what the files here define.
+
+spelling     both spellings of a name, and how a function becomes a method and a NumPy function's meaning
+elementwise  of every number      reductions  of many numbers      shape  of none: they only move
+indexing     of chosen ones       linalg      of matrices
+"""
+
+from minigrad.functions import elementwise, indexing, linalg, reductions, shape
+from minigrad.functions.spelling import NO_GPU, either_spelling
+from minigrad.functions.elementwise import *
+from minigrad.functions.reductions import *
+from minigrad.functions.shape import *
+from minigrad.functions.indexing import *
+from minigrad.functions.linalg import *
+
+__all__ = [*elementwise.__all__, *reductions.__all__, *shape.__all__, *indexing.__all__, *linalg.__all__]

@@ -1,0 +1,303 @@
+"""Functions of every number: one argument, two, comparisons, dtypes, and a few that change a leaf in place. Knows no axes."""
+
+import functools
+
+import numpy as np
+
+from minigrad import primitives
+from minigrad._tensor import FROM_NUMPY, Tensor, apply, as_tensor, get_default_dtype
+from minigrad.functions.spelling import NO_GPU, public
+
+__all__ = []  # filled by @public
+
+# ---------------------------------------------------------------- one argument
+
+
+def _elementwise(fun, *names):
+    """The public function that applies `fun` to every element, under its own name, or under others."""
+
+    def call(x):
+        return apply(fun, as_tensor(x))
+
+    call.__name__ = call.__qualname__ = names[0] if names else fun.__name__
+    call.__doc__ = f"{call.__name__}(x) of every element."
+    return public(names=names[1:])(call)
+
+
+exp = _elementwise(np.exp)
+exp2 = _elementwise(np.exp2)
+expm1 = _elementwise(np.expm1)
+log = _elementwise(np.log)
+log2 = _elementwise(np.log2)
+log10 = _elementwise(np.log10)
+log1p = _elementwise(np.log1p)
+sqrt = _elementwise(np.sqrt)
+square = _elementwise(np.square)
+sin = _elementwise(np.sin)
+cos = _elementwise(np.cos)
+tan = _elementwise(np.tan)
+arcsin = _elementwise(np.arcsin, "arcsin", "asin")
+arccos = _elementwise(np.arccos, "arccos", "acos")
+arctan = _elementwise(np.arctan, "arctan", "atan")
+sinh = _elementwise(np.sinh)
+cosh = _elementwise(np.cosh)
+tanh = _elementwise(np.tanh)
+arcsinh = _elementwise(np.arcsinh, "arcsinh", "asinh")
+arccosh = _elementwise(np.arccosh, "arccosh", "acosh")
+arctanh = _elementwise(np.arctanh, "arctanh", "atanh")
+abs = _elementwise(np.absolute, "abs", "absolute")
+neg = _elementwise(np.negative, "neg", "negative")
+sign = _elementwise(np.sign)
+floor = _elementwise(np.floor)
+ceil = _elementwise(np.ceil)
+trunc = _elementwise(np.trunc)
+sigmoid = _elementwise(primitives.sigmoid)
+erf = _elementwise(primitives.erf)
+erfc = _elementwise(primitives.erfc)
+relu = _elementwise(primitives.relu)
+isnan = _elementwise(np.isnan)
+isinf = _elementwise(np.isinf)
+isfinite = _elementwise(np.isfinite)
+logical_not = _elementwise(np.logical_not)
+
+
+@public(np.reciprocal)
+def reciprocal(x):
+    """1 / x."""
+    return apply(np.true_divide, 1, as_tensor(x))
+
+
+@public()
+def rsqrt(x):
+    """1 / sqrt(x)."""
+    return reciprocal(sqrt(x))
+
+
+@public(np.round, np.around)
+def round(x, decimals=0):
+    """The nearest whole number, of two the even one; or the nearest number of so many decimals."""
+    if not decimals:
+        return apply(np.rint, as_tensor(x)) if as_tensor(x).dtype.kind == "f" else as_tensor(x)
+    return apply(np.rint, as_tensor(x) * 10.0**decimals) / 10.0**decimals
+
+
+@public()
+def frac(x):
+    """What is left of x without its whole part; its sign is x's."""
+    return as_tensor(x) - trunc(x)
+
+
+# ---------------------------------------------------------------- two arguments or more
+
+
+def _pairwise(fun, *names):
+    """The public function that applies `fun` to pairs of elements."""
+
+    def call(x, y):
+        return apply(fun, x, y)
+
+    call.__name__ = call.__qualname__ = names[0] if names else fun.__name__
+    call.__doc__ = f"{call.__name__}(x, y) of elements that stand at the same place after broadcasting."
+    return public(names=names[1:])(call)
+
+
+arctan2 = _pairwise(np.arctan2, "arctan2", "atan2")
+hypot = _pairwise(np.hypot)
+logaddexp = _pairwise(np.logaddexp)
+fmod = _pairwise(np.fmod)  # the remainder with the sign of x, as in C
+remainder = _pairwise(np.remainder)  # the remainder with the sign of y, as Python's %
+floor_divide = _pairwise(np.floor_divide)
+logical_and = _pairwise(np.logical_and)
+logical_or = _pairwise(np.logical_or)
+logical_xor = _pairwise(np.logical_xor)
+eq = _pairwise(np.equal, "eq")
+ne = _pairwise(np.not_equal, "ne")
+lt = _pairwise(np.less, "lt")
+le = _pairwise(np.less_equal, "le")
+gt = _pairwise(np.greater, "gt")
+ge = _pairwise(np.greater_equal, "ge")
+
+
+@public()
+def maximum(x, y):
+    """The larger of the two, elementwise; at a tie each gets half of the gradient."""
+    return apply(np.maximum, x, y)
+
+
+@public()
+def minimum(x, y):
+    """The smaller of the two, elementwise; at a tie each gets half of the gradient."""
+    return apply(np.minimum, x, y)
+
+
+@public()
+def add(x, y, *, alpha=1):
+    """x + alpha * y."""
+    return apply(np.add, x, y if alpha == 1 else alpha * as_tensor(y))
+
+
+@public(names=("subtract",))
+def sub(x, y, *, alpha=1):
+    """x - alpha * y."""
+    return apply(np.subtract, x, y if alpha == 1 else alpha * as_tensor(y))
+
+
+@public(names=("multiply",))
+def mul(x, y):
+    """x * y, element by element."""
+    return apply(np.multiply, x, y)
+
+
+@public(names=("divide", "true_divide"))
+def div(x, y, *, rounding_mode=None):
+    """x / y; rounded down with "floor", towards 0 with "trunc"."""
+    quotient = apply(np.true_divide, x, y)
+    if rounding_mode is None:
+        return quotient
+    rounded = {"floor": floor, "trunc": trunc}[rounding_mode](quotient)
+    dtypes = {as_tensor(x).dtype.kind, as_tensor(y).dtype.kind}
+    return rounded if "f" in dtypes else rounded.long()
+
+
+@public()
+def pow(x, y):
+    """x to the power y. A whole power takes no logarithm, so x may be negative; x^0 is 1 with gradient 0 everywhere."""
+    return x**y if isinstance(x, Tensor) or isinstance(y, Tensor) else apply(np.power, x, y)
+
+
+@public(np.float_power)
+def float_power(x, y):
+    """x to the power y in floating point, also where both are whole numbers."""
+    x = as_tensor(x)
+    return pow(x if x.dtype.kind == "f" else x.to(get_default_dtype()), y)
+
+
+@public()
+def lerp(x, end, weight):
+    """From x (weight 0) to end (weight 1) in a straight line."""
+    return x + weight * (as_tensor(end) - x)
+
+
+@public(names=("clamp",))
+def clip(x, min=None, max=None):
+    """x, but at least `min` and at most `max`: numbers or tensors, either may be left out. On the border the gradient is x's."""
+    x = as_tensor(x)
+    if min is None and max is None:
+        raise ValueError("clip needs min, max, or both.")
+    if min is not None:
+        x = where(x < min, min, x)
+    return x if max is None else where(x > max, max, x)
+
+
+@public(method=False)
+def where(condition, x=None, y=None):
+    """x where the condition holds, else y; with the condition alone, the positions where it holds, as nonzero gives them.
+
+    A NaN or inf in the slope of the branch not chosen still spoils the gradient (0 * inf is NaN): make its argument
+    harmless too, with a second where inside.
+    """
+    if x is None and y is None:
+        return as_tensor(condition).nonzero(as_tuple=True)
+    return apply(np.where, condition, x, y)
+
+
+@public()
+def masked_fill(x, mask, value):
+    """x with `value` wherever the mask is True."""
+    return apply(np.where, mask, value, x)
+
+
+# The method is called on the tensor to keep, as in PyTorch: x.where(condition, other).
+Tensor.where = lambda self, condition, y: where(condition, self, y)
+
+# ---------------------------------------------------------------- comparisons as a whole
+
+
+@public()
+def isclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether |x - y| <= atol + rtol |y|, element by element."""
+    return Tensor(np.isclose(as_tensor(x).data, as_tensor(y).data, rtol, atol, equal_nan))
+
+
+@public(np.allclose)
+def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether that holds for all of them: a Python truth value."""
+    return bool(np.allclose(as_tensor(x).data, as_tensor(y).data, rtol, atol, equal_nan))
+
+
+@public(np.array_equal)
+def equal(x, y):
+    """Whether two tensors have the same shape and the same numbers: a Python truth value."""
+    return np.array_equal(as_tensor(x).data, as_tensor(y).data)
+
+
+# ---------------------------------------------------------------- operators
+
+for _name, _fun in {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "floordiv": np.floor_divide, "mod": np.remainder,
+}.items():  # fmt: skip
+    setattr(Tensor, f"__{_name}__", functools.partialmethod(lambda x, y, fun: apply(fun, x, y), fun=_fun))
+    if _name in ("and", "or", "xor", "floordiv", "mod"):
+        setattr(Tensor, f"__r{_name}__", functools.partialmethod(lambda x, y, fun: apply(fun, y, x), fun=_fun))
+Tensor.__invert__ = lambda self: apply(np.logical_not if self.dtype == bool else np.invert, self)
+
+# ---------------------------------------------------------------- dtype
+
+
+@public()
+def to(x, *what, dtype=None, device="cpu", **_):
+    """x as another dtype, differentiably. A device may be given, as in PyTorch; there is only the CPU."""
+    for one in what:
+        if isinstance(one, str) and one.split(":")[0] in ("cpu", "cuda", "mps"):
+            device = one
+        else:
+            dtype = one.dtype if isinstance(one, Tensor) else one
+    return as_tensor(x, dtype) if str(device).startswith("cpu") else x.cuda()
+
+
+def _no_gpu(self, *_, **__):
+    raise NotImplementedError(NO_GPU)
+
+
+Tensor.cuda = _no_gpu
+Tensor.cpu = lambda self: self
+Tensor.astype = Tensor.type = Tensor.type_as = to
+Tensor.float = lambda self: to(self, np.float32)
+Tensor.double = lambda self: to(self, np.float64)
+Tensor.int = lambda self: to(self, np.int32)
+Tensor.long = lambda self: to(self, np.int64)
+Tensor.bool = lambda self: to(self, np.bool_)
+Tensor.contiguous = lambda self: self
+
+# ---------------------------------------------------------------- in place, under no_grad
+
+
+def _in_place(fun):
+    """The method that writes fun(x, ...) into x."""
+
+    def change(self, *args, **kwargs):
+        return self._write(lambda x: np.copyto(x, fun(self.detach(), *args, **kwargs).data, casting="same_kind"))
+
+    return change
+
+
+for _fun in (exp, sqrt, neg, abs, floor, ceil, round, tanh, sigmoid, relu, reciprocal, masked_fill, pow, clip):
+    setattr(Tensor, f"{_fun.__name__}_", _in_place(_fun))
+
+# ---------------------------------------------------------------- NumPy's functions that take something else
+
+
+def _where(condition, x=None, y=None):
+    return where(condition, x, y)
+
+
+def _clip(a, a_min=None, a_max=None, *, min=None, max=None):
+    return clip(a, a_min if min is None else min, a_max if max is None else max)
+
+
+FROM_NUMPY[np.where] = _where
+FROM_NUMPY[np.clip] = _clip
+FROM_NUMPY[np.positive] = lambda x: x
+FROM_NUMPY[np.fabs] = abs
+FROM_NUMPY[np.isclose] = lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: isclose(a, b, rtol, atol, equal_nan)

@@ -1,0 +1,365 @@
+"""Numbers that only move: other shapes, orders of axes, copies, pieces and joins. Knows no arithmetic."""
+
+import numpy as np
+
+from minigrad import primitives
+from minigrad._tensor import FROM_NUMPY, Tensor, apply, as_tensor
+from minigrad.functions.elementwise import where
+from minigrad.functions.spelling import along, axis_of, public, several
+
+__all__ = []  # filled by @public
+
+
+def _tuple(axes):
+    return tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
+
+
+# ---------------------------------------------------------------- the same numbers in another shape
+
+
+@public()
+def reshape(x, *shape):
+    """The same elements in another shape; one length may be -1."""
+    return apply(np.reshape, x, several(shape))
+
+
+@public()
+def view(x, *shape):
+    """reshape, under PyTorch's other name."""
+    return apply(np.reshape, x, several(shape))
+
+
+@public(np.ravel)
+def ravel(x):
+    """All elements along one axis."""
+    return apply(np.reshape, x, (-1,))
+
+
+@public()
+def flatten(x, start_dim=0, end_dim=-1):
+    """The axes from start_dim to end_dim as one."""
+    if not x.ndim:
+        return reshape(x, 1)
+    start, end = axis_of(x, start_dim), axis_of(x, end_dim)
+    if start > end:
+        raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim} in a tensor of shape {x.shape}.")
+    return reshape(x, x.shape[:start] + (int(np.prod(x.shape[start : end + 1])),) + x.shape[end + 1 :])
+
+
+@public()
+def unflatten(x, axis, sizes):
+    """One axis as several, of the given sizes; one of them may be -1."""
+    axis = axis_of(x, axis)
+    return reshape(x, x.shape[:axis] + _tuple(sizes) + x.shape[axis + 1 :])
+
+
+@public()
+def squeeze(x, axis=None):
+    """Without the axes of length 1; one that is longer is left alone, as in PyTorch."""
+    if axis is not None:
+        axis = tuple(a for a in _tuple(axis) if x.shape[axis_of(x, a)] == 1)
+    return apply(np.squeeze, x, axis=axis)
+
+
+@public()
+def unsqueeze(x, axis):
+    """With a new axis of length 1."""
+    return apply(np.expand_dims, x, axis)
+
+
+# ---------------------------------------------------------------- another order of axes or of numbers
+
+
+@public()
+def permute(x, *axes):
+    """The axes in another order."""
+    return apply(np.transpose, x, several(axes))
+
+
+@public()
+def swapaxes(x, axis0, axis1):
+    """Two axes exchanged."""
+    return apply(np.swapaxes, x, axis0, axis1)
+
+
+@public()
+def transpose(x, axis0, axis1):
+    """Two axes exchanged, as in PyTorch; permute orders all of them, .T reverses a matrix."""
+    return apply(np.swapaxes, x, axis0, axis1)
+
+
+@public(np.moveaxis, names=("moveaxis",))
+def movedim(x, source, destination):
+    """Some axes put to other places; the others keep their order."""
+    source, destination = ([axis_of(x, a) for a in _tuple(axes)] for axes in (source, destination))
+    if len(set(source)) != len(set(destination)) or len(source) != len(destination):
+        raise ValueError(f"movedim needs as many places as axes, each once, got {source} and {destination}.")
+    order = [a for a in range(x.ndim) if a not in source]
+    for place, axis in sorted(zip(destination, source)):
+        order.insert(place, axis)
+    return permute(x, order)
+
+
+@public()
+def t(x):
+    """A matrix transposed; a vector as it is."""
+    if x.ndim > 2:
+        raise ValueError(f"t() is for matrices, got shape {x.shape}; use .mT for a batch of them, or permute.")
+    return apply(np.transpose, x)
+
+
+Tensor.T = property(lambda x: apply(np.transpose, x), doc="The axes reversed: a matrix transposed.")
+Tensor.mT = property(lambda x: apply(np.swapaxes, x, -1, -2), doc="The last two axes exchanged: a batch of matrices transposed.")
+
+
+@public()
+def flip(x, *axes, axis=None):
+    """The order of the numbers reversed along some axes."""
+    axes = _tuple(axis) if axis is not None else several(axes)
+    backwards = {axis_of(x, a) for a in axes}
+    return x[tuple(slice(None, None, -1 if i in backwards else 1) for i in range(x.ndim))]
+
+
+@public(np.roll)
+def roll(x, shift, axis=None):
+    """Every number moved `shift` places along an axis (or several); what leaves at the end enters at the beginning."""
+    if axis is None:
+        return roll(reshape(x, -1), shift, 0).reshape(x.shape)
+    for s, a in np.broadcast(shift, axis):
+        a = axis_of(x, int(a))
+        cut = -int(s) % (x.shape[a] or 1)
+        x = concatenate([x[along(a, slice(cut, None))], x[along(a, slice(cut))]], a)
+    return x
+
+
+# ---------------------------------------------------------------- copies
+
+
+@public()
+def broadcast_to(x, *shape):
+    """Repeated, without copying, along axes of length 1 and new leading axes."""
+    return apply(np.broadcast_to, x, several(shape))
+
+
+@public()
+def expand(x, *shape):
+    """broadcast_to, where -1 keeps an axis as it is."""
+    shape = several(shape)
+    extra = len(shape) - x.ndim
+    return broadcast_to(x, tuple(x.shape[i - extra] if n == -1 else n for i, n in enumerate(shape)))
+
+
+@public()
+def tile(x, *reps):
+    """The whole of x so many times along each axis; axes that are not named, on the left, once."""
+    reps = several(reps)
+    ndim = max(len(reps), x.ndim)
+    shape, reps = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - len(reps)) + tuple(reps)
+    between = [n for size in shape for n in (1, size)]  # (1, A, 1, B): before each axis one that is stretched
+    stretched = [n for pair in zip(reps, shape) for n in pair]
+    return reshape(broadcast_to(reshape(x, between), stretched), [r * n for r, n in zip(reps, shape)])
+
+
+@public()
+def repeat(x, *sizes):
+    """tile, under PyTorch's name, where every axis must be named. (np.repeat is repeat_interleave.)"""
+    if len(several(sizes)) < x.ndim:
+        raise ValueError(f"repeat: {several(sizes)} names fewer axes than the tensor of shape {x.shape} has; tile fills up with ones.")
+    return tile(x, *sizes)
+
+
+@public(np.repeat)
+def repeat_interleave(x, repeats, axis=None):
+    """Every number so many times in a row, along an axis or of all; `repeats` may be a number for each."""
+    x, axis = (reshape(x, -1), 0) if axis is None else (x, axis_of(x, axis))
+    repeats = as_tensor(repeats).data
+    if repeats.ndim:
+        return x[along(axis, np.repeat(np.arange(x.shape[axis]), repeats))]
+    stretched = broadcast_to(unsqueeze(x, axis + 1), x.shape[: axis + 1] + (int(repeats),) + x.shape[axis + 1 :])
+    return flatten(stretched, axis, axis + 1)
+
+
+@public(method=False)
+def meshgrid(*tensors, indexing="ij"):
+    """For each vector a grid over all of them in which it varies along its own axis. (np.meshgrid's default is "xy".)"""
+    tensors = [reshape(as_tensor(x), -1) for x in several(tensors)]
+    shape = tuple(x.shape[0] for x in tensors)
+    grids = [broadcast_to(reshape(x, [-1 if j == i else 1 for j in range(len(shape))]), shape) for i, x in enumerate(tensors)]
+    return tuple(swapaxes(grid, 0, 1) if indexing == "xy" and len(shape) > 1 else grid for grid in grids)
+
+
+# ---------------------------------------------------------------- joins and pieces
+
+
+@public(method=False, names=("cat", "concat"))
+def concatenate(tensors, axis=0):
+    """Joined along an axis that exists."""
+    tensors = [as_tensor(t) for t in tensors]
+    if not tensors:
+        raise ValueError("concatenate needs at least one tensor, got an empty list.")
+    return apply(primitives.concatenate, *tensors, axis=axis)
+
+
+@public(method=False)
+def stack(tensors, axis=0):
+    """Joined along a new axis; all must have the same shape."""
+    tensors = [as_tensor(t) for t in tensors]
+    if len({t.shape for t in tensors}) != 1:
+        raise ValueError(f"stack needs tensors of one shape, got {[t.shape for t in tensors]}.")
+    return concatenate([unsqueeze(t, axis) for t in tensors], axis=axis)
+
+
+@public(method=False)
+def hstack(tensors):
+    """Side by side: vectors end to end, all else along the second axis."""
+    tensors = [as_tensor(t) if as_tensor(t).ndim else reshape(as_tensor(t), 1) for t in tensors]
+    return concatenate(tensors, min(1, tensors[0].ndim - 1))
+
+
+@public(method=False)
+def vstack(tensors):
+    """One above the other: along the first axis, a vector being a row."""
+    return concatenate([reshape(as_tensor(t), 1, -1) if as_tensor(t).ndim < 2 else as_tensor(t) for t in tensors])
+
+
+@public()
+def split(x, split_size_or_sections, axis=0):
+    """Pieces of an axis: of one size, the last perhaps shorter, or of the sizes listed. (np.split takes where to cut.)"""
+    n = x.shape[axis_of(x, axis)]
+    sizes = split_size_or_sections
+    if not isinstance(sizes, (tuple, list)):
+        size = int(sizes)
+        if size < 1:
+            raise ValueError(f"split: the size of a piece must be at least 1, got {size}.")
+        sizes = [size] * (n // size) + [n % size] * (n % size > 0 or n == 0)
+    if sum(sizes) != n or min(sizes, default=0) < 0:
+        raise ValueError(f"split: pieces of {list(sizes)} do not add up to axis {axis} of a tensor of shape {x.shape}.")
+    return apply(primitives.split, x, sizes=tuple(sizes), axis=axis_of(x, axis)) if sizes else ()
+
+
+@public()
+def chunk(x, chunks, axis=0):
+    """So many pieces of an axis, of one size but for the last; fewer, if that does not work out."""
+    n = x.shape[axis_of(x, axis)]
+    return split(x, -(-n // chunks) if n else [0] * chunks, axis)
+
+
+@public(names=("array_split",))
+def tensor_split(x, indices_or_sections, axis=0):
+    """The pieces between the given places of an axis; or so many pieces, the first ones longer by one where needed."""
+    n, places = x.shape[axis_of(x, axis)], indices_or_sections
+    if isinstance(places, (int, np.integer)):
+        places = np.cumsum([n // places + (i < n % places) for i in range(places - 1)], dtype=int)
+    edges = [0, *map(int, as_tensor(places).data), n]
+    return tuple(x[along(axis_of(x, axis), slice(a, b))] for a, b in zip(edges, edges[1:]))
+
+
+@public()
+def unbind(x, axis=0):
+    """The slices of an axis, one by one."""
+    return tuple(squeeze(piece, axis) for piece in split(x, [1] * x.shape[axis_of(x, axis)], axis))
+
+
+def padded(x, widths, mode="constant", value=0):
+    """x with (before, after) more numbers on each axis: a value, or its own, which `mode` chooses as np.pad does. Negative
+    widths cut off."""
+    if mode != "constant":
+        for axis, (before, after) in enumerate(widths):
+            if before or after:
+                x = x[along(axis, np.pad(np.arange(x.shape[axis]), (before, after), mode))]
+        return x
+    x = x[tuple(slice(max(0, -a), n + min(0, b)) for n, (a, b) in zip(x.shape, widths))]
+    inside = tuple(slice(max(0, a), max(0, a) + n) for n, (a, _) in zip(x.shape, widths))
+    shape = tuple(n + max(0, a) + max(0, b) for n, (a, b) in zip(x.shape, widths))
+    out = apply(primitives.scatter_add, x, inside, shape)
+    if not isinstance(value, Tensor) and value == 0:
+        return out
+    return where(primitives.scatter_add(np.ones(x.shape, bool), inside, shape), out, value)
+
+
+# ---------------------------------------------------------------- triangles and diagonals
+
+
+@public(np.tril)
+def tril(x, k=0, *, diagonal=0):
+    """The lower triangle of the last two axes: zero above the k-th diagonal."""
+    return apply(np.tril, as_tensor(x), k=k + diagonal)
+
+
+@public(np.triu)
+def triu(x, k=0, *, diagonal=0):
+    """The upper triangle of the last two axes: zero below the k-th diagonal."""
+    return apply(np.triu, as_tensor(x), k=k + diagonal)
+
+
+def _on_the_diagonal(n, m, k):
+    """Where the k-th diagonal of an n by m matrix lies in its flattened numbers."""
+    start, length = (k if k >= 0 else -k * m), max(0, min(n + min(k, 0), m - max(k, 0)))
+    return ..., slice(start, start + length * (m + 1), m + 1)
+
+
+@public(np.diagonal)
+def diagonal(x, offset=0, axis1=0, axis2=1):
+    """The diagonal of two axes, as the last axis."""
+    x = movedim(x, (axis1, axis2), (-2, -1))
+    return flatten(x, -2)[_on_the_diagonal(*x.shape[-2:], offset)]
+
+
+@public()
+def diag_embed(x, offset=0):
+    """Square matrices with the last axis on their diagonal, zero elsewhere."""
+    n = x.shape[-1] + abs(offset)
+    return apply(primitives.scatter_add, x, _on_the_diagonal(n, n, offset), (*x.shape[:-1], n * n)).reshape(*x.shape[:-1], n, n)
+
+
+@public(np.diag)
+def diag(x, k=0, *, diagonal=0):
+    """A matrix with the vector on its k-th diagonal; or the k-th diagonal of a matrix."""
+    if x.ndim not in (1, 2):
+        raise ValueError(f"diag is for vectors and matrices, got shape {x.shape}; diagonal and diag_embed take batches.")
+    return diag_embed(x, k + diagonal) if x.ndim == 1 else x.diagonal(k + diagonal)
+
+
+# ---------------------------------------------------------------- in the shape of another
+
+Tensor.view_as = Tensor.reshape_as = lambda self, other: reshape(self, other.shape)
+Tensor.expand_as = lambda self, other: broadcast_to(self, other.shape)
+
+# ---------------------------------------------------------------- NumPy's functions that take something else
+
+
+def _pad(array, pad_width, mode="constant", *, constant_values=0):
+    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap") or np.ndim(constant_values):
+        raise NotImplementedError(f"np.pad on a tensor knows constant (one value), edge, reflect, symmetric and wrap, got mode {mode!r}.")
+    return padded(array, np.broadcast_to(pad_width, (array.ndim, 2)).tolist(), mode, constant_values)
+
+
+def _split(ary, indices_or_sections, axis=0):
+    n = ary.shape[axis_of(ary, axis)]
+    if isinstance(indices_or_sections, (int, np.integer)) and n % indices_or_sections:
+        raise ValueError(f"np.split: axis {axis} of a tensor of shape {ary.shape} does not divide into {indices_or_sections} equal parts.")
+    return list(tensor_split(ary, indices_or_sections, axis))
+
+
+FROM_NUMPY[np.concatenate] = lambda arrays, axis=0: concatenate(arrays if axis is not None else map(ravel, map(as_tensor, arrays)), axis or 0)
+FROM_NUMPY[np.stack] = lambda arrays, axis=0: stack(arrays, axis)
+FROM_NUMPY[np.hstack] = lambda tup: hstack(tup)
+FROM_NUMPY[np.vstack] = lambda tup: vstack(tup)
+FROM_NUMPY[np.split] = _split
+FROM_NUMPY[np.array_split] = lambda ary, indices_or_sections, axis=0: list(tensor_split(ary, indices_or_sections, axis))
+FROM_NUMPY[np.reshape] = lambda a, shape: reshape(a, shape)
+FROM_NUMPY[np.broadcast_to] = lambda array, shape: broadcast_to(array, shape)
+FROM_NUMPY[np.broadcast_arrays] = lambda *args: tuple(as_tensor(x).broadcast_to(np.broadcast_shapes(*map(np.shape, args))) for x in args)
+FROM_NUMPY[np.matrix_transpose] = lambda x: x.mT
+FROM_NUMPY[np.tile] = lambda A, reps: tile(A, *_tuple(reps))
+FROM_NUMPY[np.flip] = lambda m, axis=None: flip(m, *(range(m.ndim) if axis is None else _tuple(axis)))
+FROM_NUMPY[np.flipud] = lambda m: flip(m, 0)
+FROM_NUMPY[np.fliplr] = lambda m: flip(m, 1)
+FROM_NUMPY[np.meshgrid] = lambda *xi, indexing="xy": meshgrid(*xi, indexing=indexing)
+FROM_NUMPY[np.pad] = _pad
+FROM_NUMPY[np.shape] = lambda a: a.shape
+FROM_NUMPY[np.ndim] = lambda a: a.ndim
+FROM_NUMPY[np.size] = lambda a, axis=None: a.numel() if axis is None else a.shape[axis]
+FROM_NUMPY[np.copy] = lambda a: a.clone()
+if hasattr(np, "unstack"):  # NumPy 2.1
+    FROM_NUMPY[np.unstack] = lambda x, *, axis=0: unbind(x, axis)

@@ -1,0 +1,59 @@
+"""How a function of ours becomes a method of Tensor, what NumPy's function of that name means on tensors, and takes its
+settings under PyTorch's names and NumPy's. Knows names only; computes nothing.
+"""
+
+import functools
+
+import numpy as np
+
+from minigrad._tensor import FROM_NUMPY, Tensor
+
+_SPELLINGS = {
+    "dim": "axis", "dims": "axis", "dim0": "axis0", "dim1": "axis1", "dim2": "axis2", "keepdim": "keepdims", "shifts": "shift",
+    "input": "x", "self": "x", "a": "x", "other": "y", "exponent": "y",
+}  # fmt: skip
+NO_GPU = "minigrad computes on the CPU only, with NumPy; leave .cuda() out, or write .to('cpu'), which does nothing."
+
+
+def either_spelling(fun):
+    """Let `fun` take dim for axis, keepdim for keepdims ..."""
+
+    @functools.wraps(fun)
+    def either(*args, **kwargs):
+        return fun(*args, **{_SPELLINGS.get(k, k): v for k, v in kwargs.items()}) if kwargs else fun(*args)
+
+    return either
+
+
+def public(*numpys, method=True, names=()):
+    """Make a function public: under its own name and the others in `names`, in its module's __all__; as a method of Tensor;
+    and as what the given NumPy functions mean on tensors."""
+
+    def decorate(fun):
+        either = either_spelling(fun)
+        for name in (fun.__name__, *names):
+            fun.__globals__[name] = either
+            fun.__globals__["__all__"].append(name)
+            if method:
+                setattr(Tensor, name, either)
+        FROM_NUMPY.update(dict.fromkeys(numpys, either))
+        return either
+
+    return decorate
+
+
+def several(numbers):
+    """reshape(2, 3) and reshape((2, 3)) mean the same."""
+    return tuple(numbers[0]) if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)) else numbers
+
+
+def axis_of(x, axis):
+    """An axis counted from the left, if there is one of that number."""
+    if not -x.ndim <= axis < x.ndim:
+        raise np.exceptions.AxisError(f"axis {axis} does not exist in a tensor of shape {x.shape}, which has {x.ndim} axes.")
+    return axis % x.ndim
+
+
+def along(axis, index):
+    """The index that takes `index` on one axis and everything on those before it."""
+    return (slice(None),) * axis + (index,)
