@@ -14,3 +14,12 @@ from minigrad.primitives import dispatched
 from minigrad.functional import definition, dropout, gelu, log_softmax, logsumexp, softmax
 from minigrad.recompute import checkpoint
 from minigrad.anomaly import detect_anomaly
+
+
+def __getattr__(name):
+    """mg.nn, mg.optim and mg.func without an import of their own, as in PyTorch; loaded when first asked for."""
+    if name in ("nn", "optim", "func", "linalg"):
+        import importlib
+
+        return importlib.import_module(f"minigrad.{name}")
+    raise AttributeError(f"minigrad has no {name!r}.")

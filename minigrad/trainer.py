@@ -88,9 +88,8 @@ def fit(recipe, model, listener=None, evaluate_every=100, clip=1.0):
         row["seconds"] = time.perf_counter() - start - paused
         if (step + 1) % evaluate_every == 0 or step + 1 == steps:
             began = time.perf_counter()
-            model.eval()
-            row |= {**recipe.evaluate(model), "samples": recipe.samples(model)}
-            model.train()
+            with model.evaluating():
+                row |= {**recipe.evaluate(model), "samples": recipe.samples(model)}
             paused += time.perf_counter() - began
         rows.append(row)
         if listener:

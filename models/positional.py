@@ -23,7 +23,7 @@ class PositionalEncoding(Module):
 
     def __init__(self, d_model, max_len=512, dropout=0.0):
         self.max_len = max_len
-        self.register_buffer("table", sinusoidal(max_len, d_model))
+        self.register_buffer("table", sinusoidal(max_len, d_model), persistent=False)  # can be made again
         self.dropout = Dropout(dropout)
 
     def forward(self, x):

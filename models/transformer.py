@@ -78,9 +78,12 @@ class Transformer(Module):
     def generate(self, src, bos, eos, max_new=None):
         """Greedy decoding: from `bos`, the likeliest next token again and again, until `eos` everywhere or max_new tokens.
 
-        src (B, Ts) -> an array (B, <= max_new) without bos; after its eos a row is filled with pad.
+        src (B, Ts) -> an array (B, <= max_new) without bos; after its eos a row is filled with pad. Dropout is off meanwhile.
         """
-        src = _tokens(src, "src")
+        with self.evaluating():
+            return self._generate(_tokens(src, "src"), bos, eos, max_new)
+
+    def _generate(self, src, bos, eos, max_new):
         src_mask = padding_mask(src, self.pad)
         memory = self.encode(src, src_mask)
         out = np.full((len(src), 1), bos)

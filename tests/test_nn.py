@@ -465,3 +465,24 @@ def test_there_is_no_float64_anywhere_in_a_training_step(norm, make):
 
 def test_a_call_with_fixed_arguments_has_the_modules_parameters():
     assert [name for name, _ in Call(nn.Linear(2, 2), a=mg.ones(2)).named_parameters()] == ["module.weight", "module.bias"]
+
+
+def test_evaluating_puts_every_module_back_as_it_was():
+    model = nn.Sequential(nn.Dropout(0.5), nn.Sequential(nn.Dropout(0.5)))
+    model[1].eval()
+    with model.evaluating():
+        assert not any(module.training for module in model.modules())
+    assert [module.training for module in model.modules()] == [True, True, False, False]
+
+
+def test_a_buffer_that_is_not_persistent_is_cast_but_not_saved():
+    module = nn.Module()
+    module.register_buffer("table", mg.ones(3), persistent=False)
+    assert list(module.state_dict()) == [] and [name for name, _ in module.named_buffers()] == ["table"]
+    assert module.double().table.dtype == mg.float64
+    module.load_state_dict({})
+
+
+def test_a_module_named_like_a_method_is_refused():
+    with pytest.raises(KeyError, match="'items'.*another name"):
+        nn.ModuleDict({"items": nn.Identity()})

@@ -49,7 +49,7 @@ class ModuleDict(Module):
 
     def __init__(self, modules=()):
         for name, module in dict(modules).items():
-            setattr(self, name, _checked(module))
+            self[name] = module
 
     def keys(self):
         return [name for name, _ in self.named_children()]
@@ -75,6 +75,8 @@ class ModuleDict(Module):
         return getattr(self, name)
 
     def __setitem__(self, name, module):
+        if hasattr(type(self), name):
+            raise KeyError(f"A module cannot be named {name!r} here, because that is a method of ModuleDict; choose another name.")
         setattr(self, name, _checked(module))
 
 

@@ -3,6 +3,8 @@
 There is no registration: a module's parameters are whatever Parameters, Modules and buffers its attributes hold.
 """
 
+import contextlib
+
 import numpy as np
 
 from minigrad import random
@@ -28,6 +30,7 @@ class Module:
 
     training = True
     _buffers = ()
+    _not_saved = ()
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} must define forward(...), which says what calling it computes.")
@@ -71,7 +74,8 @@ class Module:
         """(path, tensor) for each attribute of that kind, a tensor that stands in two places twice."""
         for path, module in self.named_modules("", remove_duplicate):
             for name, value in vars(module).items():
-                if (isinstance(value, Parameter)) if kind == "parameter" else (name in module._buffers):
+                saved = name in module._buffers and (kind == "buffer" or name not in module._not_saved)
+                if isinstance(value, Parameter) if kind == "parameter" else saved:
                     yield (f"{path}.{name}" if path else name), value
 
     def named_parameters(self):
@@ -87,23 +91,25 @@ class Module:
     def buffers(self):
         return (buffer for _, buffer in self.named_buffers())
 
-    def register_buffer(self, name, tensor):
-        """Keep a tensor that is not trained, but moves and is saved with the module."""
+    def register_buffer(self, name, tensor, persistent=True):
+        """Keep a tensor that is not trained, but moves and, if persistent, is saved with the module."""
         self._buffers = (*self._buffers, name)
+        if not persistent:
+            self._not_saved = (*self._not_saved, name)
         setattr(self, name, as_tensor(tensor))
 
     # -------- saving and loading
 
     def state_dict(self):
         """Every parameter and buffer by name, tied ones once; the tensors share their memory with the module."""
-        return {name: t.detach() for name, t in (*self.named_parameters(), *self.named_buffers())}
+        return {name: t.detach() for name, t in (*self.named_parameters(), *_each_once(self._named("saved buffer")))}
 
     def load_state_dict(self, state, strict=True):
         """Copy the numbers in. All names, shapes and dtypes are compared first; if anything differs nothing is written.
 
         strict=False leaves out what is missing or unexpected. Shapes must agree in any case, and floats never become whole numbers.
         """
-        own = dict((*self._named("parameter", False), *self._named("buffer", False)))  # with the other names of tied ones
+        own = dict((*self._named("parameter", False), *self._named("saved buffer", False)))  # with the other names of tied ones
         given = {name: as_tensor(value).data for name, value in state.items()}
         covered = {id(own[name]) for name in given if name in own}
         missing = [name for name in self.state_dict() if id(own[name]) not in covered]
@@ -144,6 +150,17 @@ class Module:
 
     def eval(self):
         return self.train(False)
+
+    @contextlib.contextmanager
+    def evaluating(self):
+        """`with model.evaluating():` everything in evaluation for a while, then each module as it was."""
+        before = [(module, module.training) for module in self.modules()]
+        self.eval()
+        try:
+            yield self
+        finally:
+            for module, training in before:
+                module.training = training
 
     def apply(self, fun):
         """Call fun(module) on each module inside, then on this one."""
