@@ -1,0 +1,19 @@
+"""The readable definitions: softmax, layer norm, cross-entropy, attention ... composed from ops, with PyTorch's signatures.
+
+They differentiate by themselves, to any order. Where speed pays, kernels.py holds the same function again, derived by hand;
+a @definition uses its kernel unless `with minigrad.definitions():` asks for the lines that stand in the files here.
+"""
+
+from minigrad.functions import relu, sigmoid, tanh
+from minigrad.functional.tiers import DEFINITIONS, definition
+from minigrad.functional.activations import (
+    elu, gelu, hardtanh, leaky_relu, log_softmax, logsigmoid, logsumexp, relu6, silu, softmax, softplus,
+)  # fmt: skip
+from minigrad.functional.layers import (
+    cosine_similarity, dropout, dropout_scale, embedding, layer_norm, linear, normalize, normalized, one_hot, pad, rows_of,
+)  # fmt: skip
+from minigrad.functional.losses import (
+    binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, cross_entropy, huber_loss, kl_div, l1_loss,
+    mse_loss, nll_loss, smooth_l1_loss, token_losses,
+)  # fmt: skip
+from minigrad.functional.attention import attention, attention_weights, scaled_dot_product_attention, seen_keys, without_unseen

@@ -1,0 +1,213 @@
+"""What a network is to make small: cross-entropies of classes, distances of numbers, divergences of distributions.
+
+reduction="mean" gives the mean over all, "sum" the sum, "none" each loss.
+"""
+
+import math
+
+import numpy as np
+
+from minigrad import functions as f
+from minigrad._tensor import as_tensor
+from minigrad.functional.activations import log_softmax, softplus
+from minigrad.functional.layers import cosine_similarity
+from minigrad.functional.tiers import definition
+
+
+def reduce(losses, reduction):
+    """Elementwise losses as their mean, their sum, or as they are."""
+    _check_reduction(reduction)
+    return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+
+
+def _check_reduction(reduction):
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}.")
+
+
+def _pair(name, input, target):
+    """Both as tensors of one shape: broadcasting a target against an output is nearly always a mistake."""
+    input, target = as_tensor(input), as_tensor(target)
+    if input.shape != target.shape:
+        raise ValueError(f"{name} needs input and target of one shape, got {input.shape} and {target.shape}.")
+    return input, target
+
+
+# ---------------------------------------------------------------- classes
+
+
+@definition
+def token_losses(logits, targets, weight=None, ignore_index=-100, label_smoothing=0.0):
+    """The cross-entropy of each row: logits (N, C), targets (N,) -> (N,); exactly 0 where the target is ignore_index.
+
+    With label smoothing e the right answer is spread: 1 - e on the target and e/C on every class (Szegedy et al. 2016, 7).
+    """
+    classes = logits.shape[-1]
+    targets = as_tensor(targets).data
+    kept = targets != ignore_index
+    chosen = np.where(kept, targets, 0)
+    class_weight = f.where(True, 1.0, logits.detach()[0] * 0) if weight is None else as_tensor(weight)
+    log_p = log_softmax(logits, -1) * class_weight  # (N, C)
+    right = log_p[np.arange(len(chosen)), chosen]  # (N,)
+    loss = -(1 - label_smoothing) * right - (label_smoothing / classes) * log_p.sum(-1)
+    return f.where(kept, loss, 0.0)
+
+
+def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    """The cross-entropy of logits and the right classes: -log softmax(input)[target], as PyTorch's.
+
+    input   logits: (N, C), or (C,) for one example, or (N, C, ...): the classes are axis 1
+    target  whole numbers (N,) or (N, ...); or probabilities in input's shape
+    weight  (C,): how much each class counts; the mean is then weighted
+    The mean is over the targets that are not ignore_index. Where there is none it is 0 with gradient 0 (PyTorch: NaN).
+    """
+    logits, targets = as_tensor(input), as_tensor(target)
+    _check_reduction(reduction)
+    classes = logits.shape[min(1, logits.ndim - 1)] if logits.ndim else 0
+    if weight is not None:
+        weight = as_tensor(weight, logits.dtype)
+        if weight.shape != (classes,):
+            raise ValueError(f"cross_entropy: weight must hold one number for each of the {classes} classes, got shape {weight.shape}.")
+    if targets.dtype.kind == "f":
+        return _soft_cross_entropy(logits, as_tensor(targets, logits.dtype), weight, reduction, label_smoothing)
+    _check_targets(logits, targets, classes, ignore_index)
+    rows = logits.swapaxes(1, -1) if logits.ndim > 2 else logits
+    flat_targets = targets.swapaxes(1, -1) if targets.ndim > 2 else targets
+    losses = token_losses(rows.reshape(-1, classes), flat_targets.data.reshape(-1), weight, ignore_index, label_smoothing)
+    if reduction == "none":
+        losses = losses.reshape(flat_targets.shape)
+        return losses.swapaxes(1, -1) if targets.ndim > 2 else losses
+    if reduction == "sum":
+        return losses.sum()
+    flat = flat_targets.data.reshape(-1)
+    kept = flat[flat != ignore_index]
+    total = len(kept) if weight is None else weight[kept].sum()
+    return losses.sum() / (total if float(total) else 1.0)
+
+
+def _soft_cross_entropy(logits, targets, weight, reduction, label_smoothing):
+    """Cross-entropy against probabilities rather than classes."""
+    if targets.shape != logits.shape:
+        raise ValueError(f"cross_entropy with probabilities needs targets in the shape of the logits {logits.shape}, got {targets.shape}.")  # fmt: skip
+    axis = min(1, logits.ndim - 1)
+    log_p = log_softmax(logits, axis)
+    if weight is not None:
+        log_p = log_p * weight.reshape([-1 if i == axis else 1 for i in range(logits.ndim)])
+    targets = targets * (1 - label_smoothing) + label_smoothing / logits.shape[axis]
+    losses = -(targets * log_p).sum(axis)
+    return reduce(losses, reduction)
+
+
+def _check_targets(logits, targets, classes, ignore_index, name="cross_entropy"):
+    """Shapes that fit, and class numbers that exist."""
+    expected = logits.shape[:1] + logits.shape[2:] if logits.ndim > 1 else ()
+    if targets.shape != expected:
+        hint = ""
+        if logits.ndim > 2 and targets.shape == logits.shape[:-1]:
+            hint = " If the classes are the last axis, flatten both: logits.reshape(-1, C), targets.reshape(-1)."
+        raise ValueError(
+            f"{name}: logits of shape {logits.shape} (classes on axis 1) need targets of shape {expected}, "
+            f"got {targets.shape}.{hint}"
+        )
+    wrong = (targets.data != ignore_index) & ((targets.data < 0) | (targets.data >= classes))
+    if wrong.any():
+        raise IndexError(
+            f"{name}: target {targets.data[wrong].flat[0]} is not among the {classes} classes 0..{classes - 1}, and is "
+            f"not ignore_index ({ignore_index})."
+        )
+
+
+def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
+    """-input[target]: the loss of log probabilities (N, C), (C,) or (N, C, ...), as log_softmax gives them, of classes.
+
+    weight (C,) counts each class; the mean is then weighted. Of no targets at all the mean is 0, as in cross_entropy.
+    """
+    log_p, targets = as_tensor(input), as_tensor(target)
+    _check_reduction(reduction)
+    axis = min(1, log_p.ndim - 1)
+    classes = log_p.shape[axis]
+    _check_targets(log_p, targets, classes, ignore_index, "nll_loss")
+    kept = targets.data != ignore_index
+    chosen = np.where(kept, targets.data, 0)
+    counts = f.where(kept, np.ones(classes, log_p.dtype)[chosen] if weight is None else as_tensor(weight, log_p.dtype)[chosen], 0.0)
+    picked = log_p.gather(axis, np.expand_dims(chosen, axis)).squeeze(axis)
+    losses = f.where(kept, -picked * counts, 0.0)
+    return losses.sum() / (counts.sum() if counts.data.any() else 1.0) if reduction == "mean" else reduce(losses, reduction)
+
+
+def binary_cross_entropy(input, target, weight=None, reduction="mean"):
+    """-(t log p + (1 - t) log(1 - p)) of probabilities p; the logarithms are at least -100, as in PyTorch. Better: the logits."""
+    p, target = _pair("binary_cross_entropy", input, target)
+    if (p.data < 0).any() or (p.data > 1).any():
+        raise ValueError(f"binary_cross_entropy takes probabilities from 0 to 1, got {p.data.min():.3g} to {p.data.max():.3g}; for logits there is binary_cross_entropy_with_logits.")  # fmt: skip
+    losses = -(target * _log(p) + (1 - target) * _log(1 - p))
+    return reduce(losses if weight is None else losses * weight, reduction)
+
+
+def _log(p):
+    """log p, at least -100."""
+    tiny = p.detach() < math.exp(-100)
+    return f.where(tiny, -100.0, f.log(f.where(tiny, 1.0, p)))
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
+    """binary_cross_entropy of sigmoid(input), without leaving the logarithm: finite for logits of any size.
+
+    pos_weight counts the targets that are 1, so that rare ones may count more.
+    """
+    x, target = _pair("binary_cross_entropy_with_logits", input, target)
+    positive = target if pos_weight is None else target * pos_weight
+    losses = positive * softplus(-x) + (1 - target) * softplus(x)  # -log sigmoid(x) = softplus(-x)
+    return reduce(losses if weight is None else losses * weight, reduction)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def mse_loss(input, target, reduction="mean"):
+    """(input - target)^2; the two must have one shape."""
+    input, target = _pair("mse_loss", input, target)
+    return reduce((input - target) ** 2, reduction)
+
+
+def l1_loss(input, target, reduction="mean"):
+    """|input - target|."""
+    input, target = _pair("l1_loss", input, target)
+    return reduce(abs(input - target), reduction)
+
+
+def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
+    """d^2 / (2 beta) where the distance d is below beta, beyond it d - beta / 2: huber_loss over beta."""
+    if beta == 0:
+        return l1_loss(input, target, reduction)
+    input, target = _pair("smooth_l1_loss", input, target)
+    return huber_loss(input, target, reduction, beta) / beta
+
+
+def huber_loss(input, target, reduction="mean", delta=1.0):
+    """d^2 / 2 where the distance d is at most delta, beyond it delta (d - delta / 2), which outliers pull less (Huber 1964)."""
+    input, target = _pair("huber_loss", input, target)
+    d = input - target
+    return reduce(f.where(abs(d.detach()) <= delta, 0.5 * d * d, delta * (abs(d) - 0.5 * delta)), reduction)
+
+
+# ---------------------------------------------------------------- distributions and directions
+
+
+def kl_div(input, target, reduction="mean", log_target=False):
+    """target (log target - input): the divergence of probabilities from log probabilities, the first argument being the logarithms.
+
+    reduction="batchmean" divides the sum by the first axis, which is the divergence's definition; "mean" divides by all.
+    """
+    log_q, target = _pair("kl_div", input, target)
+    if log_target:
+        losses = f.exp(target) * (target - log_q)
+    else:
+        losses = target * (f.log(f.where(target > 0, target, 1.0)) - log_q)  # 0 log 0 = 0
+    return losses.sum() / len(losses) if reduction == "batchmean" else reduce(losses, reduction)
+
+
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction="mean"):
+    """1 - cos of the angle between vectors whose target is 1; for -1, what cos exceeds the margin by."""
+    cos = cosine_similarity(as_tensor(input1), as_tensor(input2), -1)
+    return reduce(f.where(as_tensor(target) > 0, 1 - cos, f.relu(cos - margin)), reduction)

@@ -1,0 +1,44 @@
+"""How a definition meets its kernel: @definition. Knows no function in particular."""
+
+import functools
+
+from minigrad._tensor import apply_kernel
+from minigrad.modes import readable
+
+_SPELLINGS = {"dim": "axis", "input": "x", "target": "targets"}
+_NO_DEFAULT = object()
+
+
+def definition(fun):
+    """Mark `fun` as the definition of a function that may have a kernel. Arguments may be named; kernels get them in order."""
+    code = fun.__code__
+    names = code.co_varnames[: code.co_argcount]
+    defaults = (_NO_DEFAULT,) * (len(names) - len(fun.__defaults__ or ())) + (fun.__defaults__ or ())
+    parameters = tuple(zip(names, defaults, strict=True))
+
+    @functools.wraps(fun)
+    def call(*args, **kwargs):
+        if len(args) < len(parameters):
+            args += _rest(fun, parameters[len(args) :], kwargs)
+        if call.kernel is None or readable.get():
+            return fun(*args)
+        return apply_kernel(call.kernel, *args)
+
+    call.kernel = None
+    call.readable = fun
+    DEFINITIONS.append(call)
+    return call
+
+
+DEFINITIONS = []
+
+
+def _rest(fun, parameters, kwargs):
+    """The arguments that were named, or not given, in order."""
+    given = {_SPELLINGS.get(name, name): value for name, value in kwargs.items()}
+    rest = tuple(given.pop(name, default) for name, default in parameters)
+    missing = [name for (name, _), value in zip(parameters, rest, strict=True) if value is _NO_DEFAULT]
+    if missing or given:
+        problem = f"needs {', '.join(missing)}" if missing else f"does not know {', '.join(given)}"
+        raise TypeError(f"{fun.__name__} {problem}; it takes {', '.join(fun.__code__.co_varnames[: fun.__code__.co_argcount])}.")
+    return rest
