@@ -1,4 +1,4 @@
-"""What to check of ops.py, functional.py and kernels.py: for each function, inputs at which its derivatives say something.
+"""What to check of ops.py, functional and kernels.py: for each function, inputs at which its derivatives say something.
 
 Read by `python -m minigrad.gradcheck` and by the tests, which fail if a row of the table has no sample here.
 """
@@ -183,7 +183,22 @@ both_tiers("cross_entropy, smoothed", lambda x: F.cross_entropy(x, TARGETS, labe
 both_tiers("cross_entropy, weighted", lambda x, w: F.token_losses(x, TARGETS, w, -100, 0.2), (4, 5), ("positive", (5,)))
 both_tiers("cross_entropy, images", lambda x: F.cross_entropy(x, np.array([[0, 1], [2, 2]]), reduction="none"), (2, 3, 2))
 case("cross_entropy, soft", lambda x: F.cross_entropy(x, np.full((3, 4), 0.25)), (3, 4), group="function")
-case("mse_loss", F.mse_loss, (3, 4), (3, 4), group="function")
+for _loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.cosine_similarity):
+    case(_loss.__name__, _loss, (3, 4), (3, 4), group="function")
+case("huber_loss, delta", lambda x, y: F.huber_loss(x, y, "sum", 0.5) + F.smooth_l1_loss(x, y, "none", 0.3), (3, 4), (3, 4), group="function")
+case("nll_loss", lambda x, w: F.nll_loss(x, TARGETS, w) + F.nll_loss(x[0], 2), (4, 5), ("positive", (5,)), group="function")
+case("nll_loss, images", lambda x: F.nll_loss(x, np.array([[0, 1], [2, -100]]), reduction="none"), (2, 3, 2), group="function")
+case("binary_cross_entropy", lambda x, y: F.binary_cross_entropy(F.sigmoid(x), F.sigmoid(y)), (3, 4), (3, 4), group="function")
+case("binary_cross_entropy_with_logits", lambda x, y: F.binary_cross_entropy_with_logits(x, y, y, "sum", y), (3, 4), ("positive", (3, 4)), group="function")
+case("kl_div", lambda x, y: F.kl_div(x, y, "batchmean") + F.kl_div(x, x + y, log_target=True), (3, 4), ("positive", (3, 4)), group="function")
+case("cosine_embedding_loss", lambda x, y: F.cosine_embedding_loss(x, y, np.array([1, -1, -1]), -0.5), (3, 4), (3, 4), group="function")
+case("normalize", lambda x: F.normalize(x, 2.0, 0) * F.normalize(x, 1), ("apart", (3, 4)), group="function")
+case("pad, F", lambda x: F.pad(x, (1, -1, 2, 0), value=3.0) ** 2 * F.pad(x, (1, 0, 1, 0)).sum(), (3, 4), group="function")
+case("pad, F, modes", lambda x: F.pad(x, (2, 1), "reflect") * F.pad(x, (0, 3), "circular") ** 2 * F.pad(x, (1, 2), "replicate"), (2, 4), group="function")  # fmt: skip
+for _name in ("leaky_relu", "elu", "hardtanh", "relu6"):
+    case(_name, getattr(F, _name), ("apart", (3, 4)), group="function")
+for _name in ("softplus", "logsigmoid"):
+    case(_name, getattr(F, _name), (3, 4), group="function")
 both_tiers("layer_norm", lambda x, w, b: F.layer_norm(x, 4, w, b), (2, 3, 4), (4,), (4,))
 both_tiers("layer_norm, two axes", lambda x, w: F.layer_norm(x, (3, 4), w), (2, 3, 4), (3, 4))
 both_tiers("gelu", F.gelu, (3, 4))

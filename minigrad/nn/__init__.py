@@ -1,16 +1,23 @@
-"""Layers, with PyTorch's names: each a function of functional.py with the parameters it needs."""
+"""Layers, with PyTorch's names: each a function of functional with the parameters it needs."""
 
 from minigrad.nn import functional, init, utils
-from minigrad.nn.activation import GELU, ReLU, Sigmoid, SiLU, Softmax, Tanh
+from minigrad.nn.activation import (
+    ELU, GELU, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, ReLU, ReLU6, Sigmoid, SiLU, Softmax, Softplus, Tanh,
+)  # fmt: skip
 from minigrad.nn.containers import ModuleDict, ModuleList, Sequential
 from minigrad.nn.dropout import Dropout
 from minigrad.nn.embedding import Embedding
 from minigrad.nn.linear import Identity, Linear
-from minigrad.nn.loss import CrossEntropyLoss, MSELoss
+from minigrad.nn.loss import (
+    BCELoss, BCEWithLogitsLoss, CosineEmbeddingLoss, CosineSimilarity, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss,
+    SmoothL1Loss,
+)  # fmt: skip
 from minigrad.nn.module import Module, Parameter
 from minigrad.nn.norm import LayerNorm
 
 __all__ = [
-    "CrossEntropyLoss", "Dropout", "Embedding", "GELU", "Identity", "LayerNorm", "Linear", "MSELoss", "Module", "ModuleDict",
-    "ModuleList", "Parameter", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax", "Tanh", "functional", "init", "utils",
+    "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CosineSimilarity", "CrossEntropyLoss", "Dropout", "ELU",
+    "Embedding", "GELU", "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LayerNorm", "LeakyReLU", "Linear",
+    "LogSigmoid", "LogSoftmax", "MSELoss", "Module", "ModuleDict", "ModuleList", "NLLLoss", "Parameter", "ReLU", "ReLU6",
+    "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softplus", "Tanh", "functional", "init", "utils",
 ]  # fmt: skip

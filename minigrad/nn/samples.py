@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from minigrad import nn
+from minigrad import functional as F
+from minigrad import nn, tensor
 from minigrad.gradcheck import Sample, leaf
 
 SAMPLES = []
@@ -17,10 +18,25 @@ layer("LayerNorm", lambda: nn.LayerNorm(4), (2, 3, 4))
 layer("Dropout", lambda: nn.Sequential(nn.Dropout(0.4), nn.Tanh()), (3, 4))
 for _activation in (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softmax, nn.Identity):
     layer(_activation.__name__, _activation, (3, 4))
+for _activation in (nn.LeakyReLU, nn.ELU, nn.Softplus, nn.LogSigmoid, nn.LogSoftmax, nn.Hardtanh, nn.ReLU6):
+    layer(_activation.__name__, _activation, (3, 4))
 layer("Sequential", lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), (2, 3))
 SAMPLES.append(Sample("layer", "Embedding", lambda rng: (_Tokens(nn.Embedding(5, 3, padding_idx=0)).double(), [])))
 SAMPLES.append(Sample("layer", "CrossEntropyLoss", lambda rng: (lambda x: nn.CrossEntropyLoss()(x, np.array([1, 0])), [leaf(rng.standard_normal((2, 3)))])))  # fmt: skip
-SAMPLES.append(Sample("layer", "MSELoss", lambda rng: (nn.MSELoss(), [leaf(rng.standard_normal((2, 3))) for _ in range(2)])))
+for _loss in (nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss, nn.CosineSimilarity):
+    layer(_loss.__name__, _loss, (2, 3), (2, 3))
+
+
+def loss(name, make, prepare, *others):
+    """A loss of what `prepare` makes of one input, and of constants."""
+    SAMPLES.append(Sample("layer", name, lambda rng: (lambda x: make().double()(prepare(x), *others), [leaf(rng.standard_normal((2, 3)))])))
+
+
+loss("NLLLoss", lambda: nn.NLLLoss(tensor([1.0, 2.0, 0.5])), F.log_softmax, np.array([2, 0]))
+loss("BCELoss", nn.BCELoss, F.sigmoid, np.array([[0.0, 1.0, 0.3], [1.0, 1.0, 0.0]]))
+loss("BCEWithLogitsLoss", lambda: nn.BCEWithLogitsLoss(pos_weight=tensor([1.0, 2.0, 3.0])), lambda x: x, np.array([[0.0, 1.0, 0.3], [1.0, 1.0, 0.0]]))
+loss("KLDivLoss", lambda: nn.KLDivLoss("batchmean"), F.log_softmax, np.array([[0.2, 0.8, 0.0], [0.5, 0.25, 0.25]]))
+loss("CosineEmbeddingLoss", lambda: nn.CosineEmbeddingLoss(-0.9), lambda x: x, np.array([[0.2, 0.8, 0.0], [0.5, 0.2, 0.2]]), np.array([1, -1]))
 
 
 class _Tokens(nn.Module):
