@@ -8,6 +8,7 @@ from functools import partial
 
 from benchmarks.case import Case, Side
 from minigrad import manual_seed
+from minigrad.machine import keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
 from models.recipes.dates import MAX_LENGTH, PAD, VOCABULARY, Dates
 
@@ -44,14 +45,16 @@ def set_rate(optimizer, rate):
 
 
 def ours(settings):
+    keep_freed_memory()  # as the trainer does
     recipe, model, optimizer, rate, batches = setting_out(settings)
+    parameters = list(model.parameters())
 
     def step(number):
         set_rate(optimizer, rate(number))
         loss = recipe.loss(model, batches[number % BATCHES])
         optimizer.zero_grad()
         loss.backward()
-        clip_grad_norm_(model.parameters(), CLIP)
+        clip_grad_norm_(parameters, CLIP)
         optimizer.step()
         return loss.item()
 
@@ -70,6 +73,7 @@ def torch_step(settings, **how):
     model = Transformer(VOCABULARY, s["d_model"], s["heads"], s["layers"], s["d_ff"], MAX_LENGTH, PAD)
     model.load_state_dict(weights_of(our_model))
     optimizer = adamw(model, our_optimizer, **how)
+    parameters = list(model.parameters())
     batches = [(torch.from_numpy(src), torch.from_numpy(tgt)) for src, tgt in batches]
 
     def step(number):
@@ -80,7 +84,7 @@ def torch_step(settings, **how):
         loss = cross_entropy(logits.flatten(0, 1), targets, ignore_index=PAD, label_smoothing=s["label_smoothing"])
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         optimizer.step()
         return loss.item()
 
