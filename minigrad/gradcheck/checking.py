@@ -1,0 +1,256 @@
+"""gradcheck for functions of Tensors and for Modules: what backward gives, beside finite differences. Knows how to call the engine."""
+
+import numpy as np
+
+from minigrad import random
+from minigrad._tensor import Tensor, as_tensor, grad
+from minigrad.gradcheck.diagnosis import only_float32
+from minigrad.gradcheck.evidence import Evidence
+from minigrad.gradcheck.numeric import EPS, TOLERANCE, flat, slope_along, slopes
+from minigrad.gradcheck.results import GradcheckError, Report, Result, compare, explained
+from minigrad.modes import enable_grad
+
+VACUOUS = (
+    "The check is vacuous: every gradient is zero{because}, so any wrong rule that gives zero would pass. "
+    "Choose inputs at which the function changes."
+)
+
+
+def gradcheck(fun, inputs=(), *, order=1, eps=EPS, tolerance=TOLERANCE, fast=False, seed=0):
+    """True if the gradients of fun(*inputs) agree with finite differences; else raises GradcheckError, which names the worst
+    entry, says what probably went wrong, and in which op.
+
+    fun     a function of Tensors that returns a Tensor or several; or a Module, whose parameters are then checked as well;
+            or a pair (forward, backward) in plain NumPy: see gradcheck_pair
+    inputs  Tensors; those that require a gradient are checked, and must be float64
+    order   2 checks the gradients of the gradients (with respect to the inputs and to the incoming gradient)
+    fast    compare along one random direction for each tensor, instead of entry by entry: for whole models
+    The incoming gradient is random (with ones, a softmax whose backward gives zeros would pass); random streams start each
+    evaluation alike, so dropout keeps its mask; the inputs are left as they were.
+    """
+    if isinstance(fun, tuple):
+        from minigrad.gradcheck.pairs import gradcheck_pair
+
+        return gradcheck_pair(*fun, inputs, eps=eps, tolerance=tolerance, seed=seed)
+    try:
+        report = check(fun, inputs, order=order, eps=eps, fast=fast, seed=seed, tolerance=tolerance)
+    except BackwardFailed as failure:
+        raise _with_reasons(str(failure), Report(tolerance=tolerance), fun, inputs, order, seed) from failure.__cause__
+    if report.wrong:
+        raise _with_reasons(report.sentence(), report, fun, inputs, order, seed)
+    if order == 1 and report.vacuous:
+        raise GradcheckError(VACUOUS.format(because=_because(report)), report)
+    return True
+
+
+def gradgradcheck(fun, inputs=(), **settings):
+    """gradcheck of the second order."""
+    return gradcheck(fun, inputs, order=2, **settings)
+
+
+def check(fun, inputs=(), *, order=1, eps=EPS, fast=False, seed=0, tolerance=TOLERANCE):
+    """The same as a Report: a list of Results, one for each tensor, that prints as a table; raises only where nothing can be compared."""
+    if isinstance(fun, tuple):
+        from minigrad.gradcheck.pairs import check_pair
+
+        return check_pair(*fun, inputs, eps=eps, seed=seed, tolerance=tolerance)
+    named = _differentiable(fun, inputs)
+    rng = np.random.default_rng(seed)
+    state = random.get_state()
+    try:
+        with enable_grad():
+            scalar = _First(fun, inputs, rng, state)
+            if order == 2:
+                scalar, named = _Second(scalar, [t for _, t in named], rng), [*named, *scalar.named_seeds()]
+            found = _backward(scalar, [t for _, t in named])
+            evidence = [Evidence(name, g, None, t.data) for (name, t), g in zip(named, found, strict=True)]
+            results = [(_along_direction if fast else _entry_by_entry)(e, scalar, eps, rng) for e in evidence]
+    finally:
+        random.set_state(state)
+    for e in evidence:
+        # from here on nothing of it is the caller's own memory
+        e.siblings, e.g, e.y = evidence, scalar.arrays(scalar.seeds), scalar.arrays(scalar.now)
+        e.args = tuple(x.data.copy() if isinstance(x, Tensor) else x for x in inputs)
+        e.position = next((i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.data is e.x), None)
+        e.x = e.x.copy()
+    return Report(results, tolerance)
+
+
+class BackwardFailed(GradcheckError):
+    """Backward raised an error instead of giving gradients."""
+
+
+def _with_reasons(headline, report, fun, inputs, order, seed):
+    from minigrad.gradcheck.reasons import reasons  # it checks parts of the function with what is here
+
+    diagnoses, where = reasons(report, fun, inputs, order, seed)
+    return GradcheckError(explained(headline, diagnoses, where), report, diagnoses)
+
+
+def _because(report):
+    """Why everything is zero, if it can be told."""
+    constant = all(r.evidence.jacobian is not None and not r.evidence.jacobian.any() for r in report if r.evidence is not None)
+    return " (the output does not change with the inputs here)" if constant else ""
+
+
+def _differentiable(fun, inputs):
+    """(name, tensor) for all that is to be checked: float64 leaves that require a gradient."""
+    named = [(f"input {i}", x) for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+    if hasattr(fun, "named_parameters"):
+        named += [(name, p) for name, p in fun.named_parameters() if p.requires_grad]
+    if not named:
+        raise GradcheckError("There is nothing to check: no input requires a gradient. Pass tensors made with requires_grad=True.")  # fmt: skip
+    for name, tensor in named:
+        if tensor.dtype != np.float64:
+            raise GradcheckError(
+                f"{name} is {tensor.dtype}; finite differences need float64, because a step of 1e-5 drowns in float32's "
+                "rounding (1e-7 of the value). Use x.double() on inputs and module.double() on models."
+            )
+    return named
+
+
+# ---------------------------------------------------------------- the scalar whose slopes are compared
+
+
+class _Scalar:
+    """sum(seed * output), as a function of whatever stands in the inputs now.
+
+    It is summed by NumPy, and the seeds go to `grad` as they are: a wrong rule for multiply or sum must not help to check itself.
+    """
+
+    def values(self):
+        return flat(y.data for y in self.outputs())
+
+    def seed(self):
+        return flat(s.data for s in self.seeds)
+
+    @staticmethod
+    def arrays(tensors):
+        return [t.data.copy() for t in tensors]
+
+
+class _First(_Scalar):
+    """Of the function's own outputs."""
+
+    def __init__(self, fun, inputs, rng, state):
+        self.fun, self.inputs, self.state = fun, inputs, state
+        self.now = self.outputs()
+        self.seeds = [Tensor(rng.standard_normal(y.shape)).requires_grad_() for y in self.now]
+
+    def outputs(self):
+        random.set_state(self.state)
+        outputs = self.fun(*self.inputs)
+        outputs = map(as_tensor, outputs if isinstance(outputs, (tuple, list)) else [outputs])
+        outputs = [y for y in outputs if y.dtype.kind == "f"]
+        for y in outputs:
+            if y.dtype != np.float64:
+                raise GradcheckError(f"The function turned float64 inputs into {y.dtype}; find where it loses precision.")
+        return outputs
+
+    def named_seeds(self):
+        return [(f"incoming gradient {i}", s) for i, s in enumerate(self.seeds)]
+
+    def gradients(self, tensors):
+        outputs = self.outputs()
+        if not np.array_equal(flat(y.data for y in outputs), flat(y.data for y in self.now), equal_nan=True):
+            raise GradcheckError(
+                "The function gives different values for the same inputs, so its slope cannot be measured. If it draws random numbers, "
+                "draw them from minigrad's streams (they are wound back before each evaluation), or pass them in."
+            )
+        return _arrays(_gradients(outputs, self.seeds, tensors), tensors)
+
+
+class _Second(_Scalar):
+    """Of the gradients of the first scalar, so that its gradient is a second derivative."""
+
+    def __init__(self, first, tensors, rng):
+        self.first, self.tensors = first, tensors
+        self.seeds = [Tensor(rng.standard_normal(t.shape)) for t in tensors]
+        self.now = []
+
+    def outputs(self, create_graph=False):
+        gradients = _gradients(self.first.outputs(), self.first.seeds, self.tensors, create_graph)
+        return [Tensor(np.zeros(t.shape)) if g is None else g for g, t in zip(gradients, self.tensors, strict=True)]
+
+    def named_seeds(self):
+        return self.first.named_seeds()
+
+    def gradients(self, tensors):
+        return _arrays(_gradients(self.outputs(create_graph=True), self.seeds, tensors), tensors)
+
+
+def _gradients(outputs, seeds, tensors, create_graph=False):
+    """grad, with None for every tensor that the outputs do not depend on."""
+    pairs = [(y, s) for y, s in zip(outputs, seeds, strict=True) if y.requires_grad]
+    if not pairs:
+        return [None] * len(tensors)
+    outputs, seeds = zip(*pairs, strict=True)
+    return grad(outputs, tensors, seeds, create_graph=create_graph, allow_unused=True)
+
+
+def _arrays(gradients, tensors):
+    """As arrays, with zeros for None."""
+    return [np.zeros(t.shape) if g is None else g.data for g, t in zip(gradients, tensors, strict=True)]
+
+
+def _backward(scalar, tensors):
+    """The gradients; what a rule raises becomes part of the report."""
+    try:
+        return scalar.gradients(tensors)
+    except GradcheckError:
+        raise
+    except (AssertionError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
+        raise BackwardFailed(f"The gradient cannot be computed, backward failed: {type(error).__name__}: {error}") from error
+
+
+# ---------------------------------------------------------------- one tensor
+
+
+def _entry_by_entry(evidence, scalar, eps, rng):
+    """Move each entry a little up and down, and compare slopes."""
+    found = slopes(evidence.x, scalar.values, scalar.seed(), eps)
+    return judged(evidence, found)
+
+
+def judged(evidence, found):
+    """The Result of an input whose slopes are known."""
+    evidence.jacobian, evidence.kinks, raw = found.jacobian, found.kinks, evidence.raw
+    evidence.numeric = found.gradient
+    problem = misfit(raw, evidence.x.shape)
+    if problem:
+        largest = float(np.abs(found.gradient).max(initial=0))
+        return Result(evidence.name, float("inf"), (), np.nan, np.nan, largest, problem=problem, evidence=evidence)
+    evidence.numeric = found.allowed(raw)
+    result = compare(evidence.name, raw, evidence.numeric, int(found.kinks.sum()))
+    result.evidence, result.problem = evidence, imprecise(raw)
+    return result
+
+
+def misfit(raw, shape):
+    """What is wrong with a gradient before its numbers are looked at."""
+    if raw is None:
+        return "backward gives no gradient (None), though the output depends on it"
+    if not isinstance(raw, np.ndarray) or raw.dtype.kind not in "fiub":
+        return f"backward gives a {type(raw).__name__}{f' of {raw.dtype}' if isinstance(raw, np.ndarray) else ''}; it must be an array of numbers"
+    if raw.shape != shape:
+        return f"backward gives a gradient of shape {raw.shape} for an input of shape {shape}; it must have the input's shape"
+    return ""
+
+
+def imprecise(raw):
+    """The dtype, or numbers that have been through float32."""
+    if raw.dtype != np.float64:
+        return f"backward gives a gradient of {raw.dtype} for a float64 input; its dtype must be the input's"
+    if only_float32(raw):
+        return "the gradient has been through float32: every number of it has only the precision of float32, though the inputs are float64"
+    return ""
+
+
+def _along_direction(evidence, scalar, eps, rng):
+    """Move the whole tensor along one random direction: two evaluations, however many entries."""
+    direction, raw = rng.standard_normal(evidence.x.shape), evidence.raw
+    slope = np.array(slope_along(evidence.x, direction, scalar.values, scalar.seed(), eps))
+    problem = misfit(raw, evidence.x.shape) or imprecise(raw)
+    if problem:
+        return Result(evidence.name, float("inf"), (), np.nan, float(slope), abs(float(slope)), problem=problem)
+    return compare(evidence.name, np.array((raw * direction).sum()), slope, size=float(np.linalg.norm(raw)))

@@ -1,0 +1,123 @@
+"""Does the engine put right rules together rightly? Its order, its undoing of broadcasting, its adding up, beside a plain second version.
+
+Knows what a reverse pass has to do, and does it again slowly: visit by birth, sum what was stretched, add up every contribution.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigrad import autograd
+from minigrad._tensor import Tensor
+from minigrad.autograd import Node
+from minigrad.gradcheck.evidence import summed_to
+from minigrad.gradcheck.numeric import relative_error
+from minigrad.gradcheck.results import Diagnosis
+
+CLOSE = 1e-9
+
+
+@dataclass(frozen=True)
+class EngineFault:
+    sentence: str
+    diagnosis: Diagnosis
+
+
+def examine_engine(values, rng):
+    """The first EngineFault behind some tensors, or None."""
+    starts = [y.node for y in values]
+    order = autograd.oldest_first(starts)
+    places = {node: i for i, node in enumerate(order)}
+    for node in order:
+        for parent in node.parents:
+            if type(parent) is Node and places.get(parent, -1) > places[node]:
+                return _fault(
+                    "order", f"{node.name} comes before {parent.name}, which it was made from",
+                    "the nodes are visited in the wrong order: a node's gradient is complete only when all that used its value have had their turn. Visit newest first.",
+                )  # fmt: skip
+    seeds = {node: rng.standard_normal(node.shape).astype(node.dtype) for node in starts}
+    contributions, fault = _by_hand(starts, seeds)
+    return fault or _adding_up(contributions, seeds)
+
+
+def _fault(name, what, sentence):
+    return EngineFault(f"every op's own rule is right, but the engine is not: {what}.", Diagnosis(name, sentence))
+
+
+def _by_hand(starts, seeds):
+    """All contributions to each node and leaf, in the order of arrival; and the first fault in fitting one to its argument."""
+    nodes, stack = set(), list(starts)
+    while stack:
+        node = stack.pop()
+        if node not in nodes:
+            nodes.add(node)
+            stack.extend(p for p in node.parents if type(p) is Node)
+    contributions = {node: [("the seed", g)] for node, g in seeds.items()}
+    for node in sorted(nodes, key=lambda node: -node.birth):
+        if node not in contributions:
+            continue
+        g = _total([part for _, part in contributions[node]])
+        for i, (parent, raw) in enumerate(zip(node.parents, autograd.vjp(node, g, node.needs, None), strict=True)):
+            if parent is None or raw is None:
+                continue
+            right = raw if type(raw) is tuple else summed_to(np.asarray(raw), parent.shape)
+            if right is not None and type(raw) is not tuple:
+                right = right.astype(parent.dtype)
+                fault = _fitting(raw, right, parent, node, i)
+                if fault:
+                    return contributions, fault
+            contributions.setdefault(parent, []).append((f"argument {i} of {node.name}", right))
+    return contributions, None
+
+
+def _total(parts):
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part if type(part) is not tuple else tuple(y if x is None else x if y is None else x + y for x, y in zip(total, part, strict=True))
+    return total
+
+
+def _fitting(raw, right, parent, node, i):
+    """Does the engine fit a gradient to its argument: sum what was stretched, keep the dtype?"""
+    what = f"the gradient of shape {np.shape(raw)} for argument {i} of {node.name}, which has the shape {parent.shape}"
+    try:
+        given = autograd.fit(raw, parent, node)
+    except Exception as error:
+        return _fault("broadcasting", f"it cannot fit {what}: {type(error).__name__}: {error}", _STRETCHED)
+    if given.shape != parent.shape:
+        return _fault("broadcasting", f"it hands on {what}, as it is", _STRETCHED)
+    if given.dtype != parent.dtype or not _same(given, right):
+        if given.dtype != parent.dtype or _same(given, right.astype(np.float32)):
+            return _fault("dtype", f"{what} goes through {np.dtype(np.float32) if given.dtype == parent.dtype else given.dtype}", "a gradient must keep the dtype of its argument; find the cast.")
+        factor = right.size / max(1, np.size(raw))
+        how = "by a mean, where it is a sum" if _same(given, right * factor) else "by keeping one slice, where all add up" if raw.shape != parent.shape else "though nothing was stretched"
+        return _fault("broadcasting", f"it fits {what} {how}", _STRETCHED)
+    return None
+
+
+_STRETCHED = "broadcasting is not undone rightly: a number that was stretched over an axis was used once for each place, so its gradient is the sum over that axis."
+
+
+def _adding_up(contributions, seeds):
+    """Does the engine arrive at the total of the contributions, for every node and leaf?"""
+    found = autograd.pull_back(dict(seeds), set(contributions), retain_graph=True)
+    newest_first = sorted(contributions, key=lambda key: -key.birth if type(key) is Node else 0)
+    for key in newest_first:
+        parts = contributions[key]
+        given, right = found.get(key), _total([part for _, part in parts])
+        if type(right) is tuple or (key.hooks and type(key) is Node):
+            continue
+        name = f"the value of {key.name}" if type(key) is Node else f"a leaf of shape {key.shape}"
+        if isinstance(given, Tensor):
+            given = given.data
+        if given is None or not _same(given, right):
+            kept = next((label for label, part in parts if given is not None and _same(given, part)), None)
+            if len(parts) > 1:
+                what = f"{name} is used {len(parts)} times, and only the gradient through {kept} is there" if kept else f"{name} is used {len(parts)} times, and their gradients are not added up"
+                return _fault("accumulation", what, "the gradients of all uses of a value add up: pending[x] = pending[x] + g, never pending[x] = g.")
+            return _fault("accumulation", f"{name} does not get the gradient that was sent to it", "look at how pending gradients are kept until their node's turn.")
+    return None
+
+
+def _same(a, b):
+    return np.shape(a) == np.shape(b) and relative_error(a, b) <= CLOSE

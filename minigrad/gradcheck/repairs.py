@@ -1,0 +1,64 @@
+"""What probably went wrong, found by calling backward again with something changed: is it right then?
+
+Continues the list of diagnosis.py and structure.py. Works where backward can be called on its own: a pair, or one op of a graph.
+"""
+
+import numpy as np
+
+from minigrad.gradcheck.evidence import hypothesis, summed_to
+
+
+@hypothesis("input for output")
+def y_for_x(e):
+    """The rule reads x where it should read y, or the reverse."""
+    if e.position is None or e.one_y is None or e.one_y.shape != e.x.shape:
+        return None
+    if _works(e, args=_with(e.args, e.position, e.one_y)):
+        return (
+            f"{e.backward} reads the input where it should read the output: given y in place of x it is right. As a function of y = tanh(x) the derivative is 1 - y², "
+            "of y = sigmoid(x) it is y(1 - y), of y = exp(x) it is y. Save the output in forward, or compute it again."
+        )
+    if _works(e, y=[e.x]):
+        return f"{e.backward} reads the output where it should read the input: given x in place of y it is right."
+
+
+@hypothesis("swapped")
+def swapped_arguments(e):
+    arrays = [i for i, arg in enumerate(e.args) if isinstance(arg, (np.ndarray, float))]
+    for i in arrays:
+        for j in arrays[: arrays.index(i)]:
+            if _works(e, args=_with(_with(e.args, i, e.args[j]), j, e.args[i])):
+                return f"{e.backward} has its arguments {j} and {i} in the wrong order: with the two exchanged it is right."
+
+
+@hypothesis("transposed factor")
+def transposed_argument(e):
+    """A factor of a product lacks its transpose."""
+    for i, arg in enumerate(e.args):
+        if isinstance(arg, np.ndarray) and arg.ndim > 1 and arg.dtype.kind == "f" and _works(e, args=_with(e.args, i, arg.swapaxes(-1, -2))):
+            return (
+                f"a transpose is missing: with {e.called(i)} transposed, {e.backward} is right. For y = x @ W the gradients are dx = g @ W.T and dW = x.T @ g; "
+                "see that the shapes fit, and test with shapes that are not square."
+            )
+    for i, g in enumerate(e.g):
+        if g.ndim > 1 and _works(e, g=_with(e.g, i, g.swapaxes(-1, -2))):
+            return f"a transpose is missing: with the incoming gradient transposed, {e.backward} is right."
+
+
+def _with(items, i, item):
+    return type(items)([*items[:i], item, *items[i + 1 :]])
+
+
+def _works(e, g=None, y=None, args=None):
+    """Does backward give the right gradient if it is given these?"""
+    if e.call is None:
+        return False
+    try:
+        found = e.call(e.g if g is None else g, e.y if y is None else y, e.args if args is None else args)
+    except Exception:  # whatever a rule may raise when it is given something else
+        return False
+    if not isinstance(found, np.ndarray):
+        return False
+    found = found if found.shape == e.x.shape else summed_to(found, e.x.shape)
+    apart = np.abs(found - e.n).max(initial=0) if found is not None and found.shape == e.x.shape else np.inf
+    return bool(apart <= 1e-6 * e.scale)

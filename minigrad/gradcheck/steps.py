@@ -1,0 +1,206 @@
+"""One node of a graph as a function of arrays with a rule for its gradient: what locate checks. Knows nodes and rows; no calculus.
+
+The arguments are those the node had, as float64. Where the graph kept only a node in the place of an argument (no rule reads its
+numbers), they are computed again from the nodes before it, oldest first.
+"""
+
+import numpy as np
+
+from minigrad import random
+from minigrad._tensor import Tensor
+from minigrad.autograd import RULES, KernelRow, Node, name_of, oldest_first
+from minigrad.gradcheck.checking import judged
+from minigrad.gradcheck.diagnosis import only_float32
+from minigrad.gradcheck.evidence import Evidence, summed_to
+from minigrad.gradcheck.numeric import EPS, TOLERANCE, around, flat, relative_error, slopes
+from minigrad.modes import no_grad
+from minigrad.recompute import recomputed
+
+LARGEST = 20_000  # entries of an argument that is still checked entry by entry, where its slope along a direction was wrong
+
+
+def steps_of(starts):
+    """The Steps behind some nodes, oldest first; a checkpoint's own comes after those that it computes again."""
+    values, steps = {}, []
+    for node in oldest_first(starts):
+        if node.fun is recomputed:
+            step = Rerun(node)
+            steps += step.inner()
+        else:
+            step = Step(node, tuple(_value(arg, values) for arg in node.args))
+        values[node] = step.value
+        steps.append(step)
+    return steps
+
+
+def _value(arg, values):
+    """The numbers of an argument, in float64."""
+    if isinstance(arg, Node):
+        return values[arg]
+    if isinstance(arg, Tensor):
+        arg = arg.data
+    if isinstance(arg, (np.dtype, type)) and np.dtype(arg).kind == "f":
+        return np.dtype(np.float64)  # a cast to float32 would drown the differences
+    return arg.astype(np.float64) if isinstance(arg, np.ndarray) and arg.dtype.kind == "f" else arg
+
+
+class Several(tuple):
+    """The values of a function that has several, with the shape that the rules of the table see."""
+
+    @property
+    def shape(self):
+        return tuple(self)
+
+    dtype = None
+
+
+class Step:
+    """fun(*args) and its row."""
+
+    def __init__(self, node, args):
+        self.node, self.args, self.row = node, args, RULES[node.fun]
+        self.places = [i for i, needed in enumerate(node.needs) if needed]
+        self.value = self.run(args)[0]
+
+    @property
+    def name(self):
+        return name_of(self.node.fun)
+
+    def run(self, args):
+        """(value, saved); the value is an array, or Several."""
+        out = self.node.fun(*args, **self.node.kwargs)
+        y, saved = out if isinstance(self.row, KernelRow) else (out, None)
+        return (Several(map(np.asarray, y)) if isinstance(y, tuple) else np.asarray(y)), saved
+
+    def outputs(self, args=None):
+        """The values that can carry a gradient."""
+        y = self.value if args is None else self.run(args)[0]
+        return [part for part in (y if isinstance(y, Several) else [y]) if part.dtype.kind == "f"]
+
+    def gradients(self, g, y, args):
+        """What the rules give for each place, as arrays (of a function of several values: in one row)."""
+        value, saved = self.run(self.args) if isinstance(self.row, KernelRow) else (self.value, None)
+        if isinstance(value, Several):
+            incoming, given = iter(g), iter(y)
+            g = tuple(next(incoming) if part.dtype.kind == "f" else np.zeros_like(part) for part in value)
+            y = Several(next(given) if part.dtype.kind == "f" else part for part in value)
+        else:
+            g, y = g[0], y[0]
+        node = Node(self.node.fun, args, self.node.kwargs, self.node.needs, y, [0], value.shape, value.dtype, saved)
+        found = self.row.vjp(node, g, y, list(args), self.node.needs)
+        return [_in_a_row(found[i], args[i]) for i in self.places]
+
+
+def _in_a_row(gradient, arg):
+    if not isinstance(arg, Several):
+        return gradient
+    return flat(np.zeros(part.shape) if d is None else d for d, part in zip(gradient, arg, strict=True))
+
+
+class Rerun(Step):
+    """A checkpoint: its function is run again; it reads tensors, so those are moved in place."""
+
+    def __init__(self, node):
+        self.node, self.row = node, RULES[node.fun]
+        self.run_again, *self.tensors = node.args
+        self.args = (None, *(t.data for t in self.tensors))
+        movable = [t.dtype == np.float64 and (t.node is None or i < len(self.run_again.places)) for i, t in enumerate(self.tensors)]
+        self.places = [i + 1 for i, can in enumerate(movable) if can and node.needs[i + 1]]
+        self.value = self.run(self.args)[0]
+
+    def inner(self):
+        """The Steps of what it computes again."""
+        values = self._again()
+        return steps_of([y.node for y in values if isinstance(y, Tensor) and y.node is not None])
+
+    def _again(self):
+        state = random.get_state()
+        try:
+            fresh = [x.detach().requires_grad_(x.requires_grad) for x in self.tensors[: len(self.run_again.places)]]
+            return self.run_again.values(self.run_again.again(fresh))
+        finally:
+            random.set_state(state)
+
+    def run(self, args):
+        kept = [t.data.copy() for t in self.tensors]
+        try:
+            for tensor, array in zip(self.tensors, args[1:], strict=True):
+                np.copyto(tensor.data, array)
+            with no_grad():
+                values = [y.data for y in self._again()]
+        finally:
+            for tensor, array in zip(self.tensors, kept, strict=True):
+                np.copyto(tensor.data, array)
+        return (Several(values) if self.run_again.several else values[0]), None
+
+    def gradients(self, g, y, args):
+        g = tuple(Tensor(part) for part in g) if self.run_again.several else Tensor(g[0])
+        found = self.row.vjp(self.node, g.data if isinstance(g, Tensor) else tuple(part.data for part in g), None, None, self.node.needs)
+        return [found[i] for i in self.places]
+
+
+# ---------------------------------------------------------------- is its rule right?
+
+
+def examine(step, rng):
+    """The Results of those arguments whose gradient is wrong. Most are settled by one step along a random direction."""
+    g = [rng.standard_normal(y.shape) for y in step.outputs()]
+    every = []
+    for i in step.places:
+        x = flat(step.args[i]) if isinstance(step.args[i], Several) else np.array(step.args[i])
+        every.append(Evidence(f"argument {i}", None, None, x, g, step.outputs(), step.args, i, siblings=every, words=("argument", f"the rule of {step.name}")))
+    try:
+        for e, raw in zip(every, step.gradients(g, step.outputs(), step.args), strict=True):
+            e.raw = _summed(raw, e.x.shape)
+    except Exception as error:  # whatever a wrong rule may raise
+        for e in every:
+            e.failure = error
+    for k, e in enumerate(every):
+        e.call = lambda g, y, args, k=k: step.gradients(g, y, args)[k]
+    suspects = [e for e in every if not _along(e, step, rng)]
+    if suspects:
+        results = {e.name: judged(e, slopes(e.x, _values(step, e), flat(e.g))) for e in every if e.x.size <= LARGEST}
+        return [_failed(r) for r in results.values() if not r.right() and r.evidence in suspects]
+    return []
+
+
+def _failed(result):
+    """The Result, with what a rule raised in its sentence."""
+    error = result.evidence.failure
+    if error is not None:
+        result.problem = f"the rule fails: {type(error).__name__}: {error}"
+    return result
+
+
+def _summed(raw, shape):
+    """The gradient as the engine should hand it on: summed where broadcasting had stretched the argument."""
+    summed = summed_to(raw, shape) if isinstance(raw, np.ndarray) and raw.shape != shape else None
+    return raw if summed is None else summed
+
+
+def _values(step, e):
+    """The values as a function of what stands in e.x."""
+
+    def values():
+        x = e.x
+        if isinstance(step.args[e.position], Several):
+            parts, start = [], 0
+            for part in step.args[e.position]:
+                parts.append(x[start : start + part.size].reshape(part.shape))
+                start += part.size
+            x = Several(parts)
+        return flat(step.outputs((*step.args[: e.position], x, *step.args[e.position + 1 :])))
+
+    return values
+
+
+def _along(e, step, rng):
+    """Is the slope along one random direction right, and everything about the gradient in order?"""
+    raw = e.raw
+    if not isinstance(raw, np.ndarray) or raw.shape != e.x.shape or raw.dtype != np.float64 or only_float32(raw):
+        return False
+    direction = rng.standard_normal(e.x.shape)
+    with np.errstate(all="ignore"):
+        down, up = around(e.x, ..., direction, _values(step, e), EPS)
+        slope = flat(e.g) @ (up - down) / (2 * EPS)
+        return relative_error((raw * direction).sum(), slope, float(np.linalg.norm(raw))) <= TOLERANCE

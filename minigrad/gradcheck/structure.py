@@ -1,0 +1,125 @@
+"""What probably went wrong, judged by how the right gradient is built: Jacobians, normalisations, sums over the batch.
+
+Continues the list of diagnosis.py. Knows the shapes that derivatives take; no rules.
+"""
+
+import numpy as np
+
+from minigrad.gradcheck.evidence import hypothesis
+
+# ---------------------------------------------------------------- what couples the entries
+
+
+@hypothesis("cross terms")
+def elementwise(e):
+    """Only the diagonal of the Jacobian was used."""
+    if e.jacobian is None or e.one_g is None or e.one_y.size != e.x.size or e.x.size < 2:
+        return None
+    diagonal = np.diag(e.jacobian)
+    if np.allclose(e.jacobian, np.diag(diagonal), rtol=0, atol=1e-7):
+        return None
+    if e.is_given((diagonal * e.one_g.ravel()).reshape(e.x.shape)):
+        return (
+            "the function was treated as elementwise: only dy_i/dx_i is there, and the cross terms dy_i/dx_j are missing. For softmax "
+            "dx = y * (g - (g * y).sum(axis, keepdims=True)): y * (1 - y) * g is only the diagonal of its Jacobian."
+        )
+
+
+@hypothesis("cross terms")
+def second_term(e):
+    """The difference is, along an axis, one number times softmax."""
+    if e.a is None or e.wrong.sum() < 3:
+        return None
+    for axes in e.axes:
+        for name, direction in _softmaxes(e, axes):
+            if _spans(e, [direction], axes) and not _spans(e, [np.ones(e.x.shape)], axes):
+                return (
+                    f"what is missing or too much is, along axis {_listed(axes)}, one number times {name}: the second term of a normalisation. Softmax: dx = y * (g - (g * y)"
+                    ".sum(axis, keepdims=True)); log_softmax: dx = g - softmax * g.sum(axis, keepdims=True); cross-entropy: (softmax - onehot) / N."
+                )
+
+
+def _softmaxes(e, axes):
+    for y in e.beside_x(e.one_y):
+        yield "y", y
+        yield "exp(y)", np.exp(y)
+    shifted = np.exp(e.x - e.x.max(axes, keepdims=True))
+    yield "softmax(x)", shifted / shifted.sum(axes, keepdims=True)
+
+
+@hypothesis("mean terms")
+def normalisation(e):
+    """The difference lies, along some axes, in what shifting and scaling x do."""
+    if e.a is None or e.wrong.sum() < 3:
+        return None
+    for axes in e.axes:
+        one, xhat = np.ones(e.x.shape), e.x - e.x.mean(axes, keepdims=True)
+        if np.prod([e.x.shape[i] for i in axes]) < 4:
+            continue
+        for directions, what in (([one], "mean(h)"), ([xhat], "xhat * mean(h * xhat)"), ([one, xhat], "mean(h) and xhat * mean(h * xhat)")):
+            if _spans(e, directions, axes):
+                which = "the same number for all of them" if directions == [one] else "made of " + ("xhat alone" if len(directions) == 1 else "a constant and xhat")
+                return (
+                    f"what is missing or too much is, along axis {_listed(axes)}, {which}: the gradient through the mean and the variance of a normalisation. Layer norm, with "
+                    f"h = g * weight: dx = (h - mean(h) - xhat * mean(h * xhat)) / sigma; {what} was left out (or a mean over the axis was)."
+                )
+
+
+def _spans(e, directions, axes):
+    """Is the difference, in every row along `axes`, a combination of the rows of `directions`?"""
+    rest = [i for i in range(e.x.ndim) if i not in axes]
+
+    def rows(array):
+        return np.transpose(array, [*rest, *axes]).reshape(-1, int(np.prod([e.x.shape[i] for i in axes])))
+
+    difference, basis = rows(e.difference), [rows(d) for d in directions]
+    if not all(np.isfinite(b).all() for b in basis):
+        return False
+    for i, row in enumerate(difference):
+        columns = np.stack([b[i] for b in basis], 1)
+        if np.abs(row - columns @ np.linalg.lstsq(columns, row, rcond=None)[0]).max() > e.tolerance:
+            return False
+    return True
+
+
+def _listed(axes):
+    return str(axes[0]) if len(axes) == 1 else str(axes)
+
+
+@hypothesis("transposed factor")
+def jacobian_times_g(e):
+    """J g where J^T g is due: g @ W for g @ W.T."""
+    if e.jacobian is None or e.one_g is None or e.jacobian.shape[0] != e.jacobian.shape[1] or e.x.size < 2:
+        return None
+    if not np.allclose(e.jacobian, e.jacobian.T, rtol=0, atol=1e-7) and e.is_given((e.jacobian @ e.one_g.ravel()).reshape(e.x.shape)):
+        return (
+            "the Jacobian was applied as it is and not transposed: for y = x @ W the gradient is g @ W.T, not g @ W, which a square W does not show. "
+            "Test with shapes that are not square."
+        )
+
+
+@hypothesis("missing sum")
+def one_slice(e):
+    """Only one place along an axis of the output was counted."""
+    if e.jacobian is None or e.one_g is None or e.a is None:
+        return None
+    g = e.one_g
+    for axis, n in enumerate(g.shape):
+        for j in (0, n - 1) if n > 1 else ():
+            only = np.zeros(g.shape)
+            np.moveaxis(only, axis, 0)[j] = np.moveaxis(g, axis, 0)[j]
+            if e.is_given((e.jacobian.T @ only.ravel()).reshape(e.x.shape)):
+                return (
+                    f"only the {'first' if j == 0 else 'last'} of the {n} places along axis {axis} of the output was counted: all of them use {e.me}, so their "
+                    "gradients add up. Sum over that axis (the batch), and add (+=) where you loop."
+                )
+
+
+@hypothesis("identity")
+def straight_through(e):
+    if any(e.is_given(g) for g in e.beside_x(e.one_g)):
+        where = "everywhere" if e.wrong.all() else f"also at the {int(e.wrong.sum())} of {e.wrong.size} entries where it should not"
+        return (
+            f"the incoming gradient is passed on unchanged {where}, as if the function were the identity: multiply it by the function's own slope (the chain rule), "
+            "and for relu or a mask let nothing pass where the output is flat."
+        )

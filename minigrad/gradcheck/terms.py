@@ -1,0 +1,91 @@
+"""What probably went wrong, as a formula: a term or a factor that is missing, written with g, x and y.
+
+The end of the list that diagnosis.py begins: tried last, because it says what is missing and not why. Knows a few dozen simple
+expressions; a formula counts only if it fits every entry.
+"""
+
+import numpy as np
+
+from minigrad.gradcheck.evidence import hypothesis
+from minigrad.gradcheck.factors import spelled
+
+
+@hypothesis("missing term", last_resort=True)
+def term(e):
+    """The difference is g times a simple expression of what is there."""
+    if e.a is None or e.x.size < 4:
+        return None
+    for g in e.beside_x(e.one_g):
+        for name, factor in expressions(e):
+            c = _multiple(e.difference, g * factor, e.tolerance)
+            if c is not None:
+                return f"it is off by {_product(c, name)}: that term is {'too much, or a term with it' if c > 0 else 'missing'}. It should be added: {_product(-c, name)}."
+
+
+@hypothesis("missing term", last_resort=True)
+def term_below(e):
+    """The same under a fraction line, or under a root there."""
+    if e.a is None or e.x.size < 4:
+        return None
+    for g in e.beside_x(e.one_g):
+        for power, place in ((1, "in the denominator"), (2, "under the root in the denominator")):
+            given, right = (g / e.a) ** power, (g / e.n) ** power
+            if np.isfinite(given).all() and np.isfinite(right).all():
+                for name, factor in expressions(e):
+                    c = _multiple(given - right, factor, 1e-6 * np.abs(given - right).max())
+                    if c is not None:
+                        return f"{place} stands {_product(c, name, '')} {'too much' if c > 0 else 'too little'}: add {_product(-c, name, '')} there."
+
+
+@hypothesis("missing factor", last_resort=True)
+def missing_factor(e):
+    """The ratio is a simple expression of what is there."""
+    if e.a is None or e.x.size < 4 or not e.n.all() or not e.a.all():
+        return None
+    for name, factor in expressions(e):
+        c = _multiple(e.n / e.a, factor, 1e-6 * np.abs(e.n / e.a).max())
+        if c is not None and name != "1":
+            return f"a factor is missing: multiply by {_product(c, name, '')} (the chain rule: the slope of everything inside)."
+
+
+@hypothesis("missing term", last_resort=True)
+def two_terms(e):
+    """The difference is g times two simple expressions: tried last, for two numbers fit more than one."""
+    if e.a is None or e.x.size < 9 or e.wrong.sum() < 6:
+        return None
+    for g in e.beside_x(e.one_g):
+        columns = [(name, (g * factor).ravel()) for name, factor in expressions(e) if np.isfinite(factor).all()]
+        for i, (one, u) in enumerate(columns):
+            for other, v in columns[:i]:
+                basis = np.stack([u, v], 1)
+                c = np.linalg.lstsq(basis, e.difference.ravel(), rcond=None)[0]
+                if np.abs(basis @ c - e.difference.ravel()).max() <= e.tolerance and np.abs(c).min() > 1e-3:
+                    return f"it is off by {_product(c[0], one)} + {_product(c[1], other)}: a term like that is missing or too much."
+
+
+def expressions(e):
+    """(name, array) of simple expressions of the input, the output and the other arguments, simplest first."""
+    names = [("x", e.x)] + [("y", y) for y in e.beside_x(e.one_y)[:1]]
+    names += [(name, other) for name, array in e.floats for other in e.beside_x(array)[:1]]
+    yield "1", np.ones(e.x.shape)
+    for name, u in names:
+        yield from ((name, u), (f"{name}²", u * u), (f"1/{name}", 1 / u), (f"exp({name})", np.exp(u)), (f"exp(-{name})", np.exp(-u)))
+    for i, (one, u) in enumerate(names):
+        for other, v in names[:i]:
+            yield from ((f"{other}·{one}", u * v), (f"{other}/{one}", v / u), (f"{one}/{other}", u / v), (f"{one}·{other}²", u * v * v), (f"{other}·{one}²", u * u * v))
+    for name, u in names:
+        yield from ((f"{name}³", u**3), (f"1/{name}²", 1 / (u * u)), (f"log|{name}|", np.log(np.abs(u))))
+
+
+def _multiple(array, of, tolerance):
+    """c if array = c * of in every entry, else None."""
+    if not np.isfinite(of).all() or not of.any() or not array.any():
+        return None
+    c = float(np.vdot(of, array) / np.vdot(of, of))
+    return c if c and np.abs(array - c * of).max() <= tolerance else None
+
+
+def _product(c, name, g="g"):
+    parts = [g] * bool(g) + [name] * (name != "1" or not g)
+    sign, size = "-" if c < 0 else "", spelled(abs(c))
+    return sign + "·".join([size] * (size != "1") + parts)
