@@ -1,6 +1,6 @@
 """The readable definitions: softmax, layer norm, cross-entropy, attention ... composed from ops, with PyTorch's signatures.
 
-They differentiate by themselves, to any order. Where speed pays, kernels.py holds the same function again, derived by hand;
+They differentiate by themselves, to any order. Where speed pays, kernels/ holds the same function again, derived by hand;
 a @definition uses its kernel unless `with minigrad.definitions():` asks for the lines that stand in the files here.
 """
 

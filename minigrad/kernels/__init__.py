@@ -1,0 +1,11 @@
+"""The same functions as in functional/, derived by hand, on plain arrays: file by file. Know no tensors and no graph.
+
+Each opens with its formula; forward returns (y, saved), backward(g, y, saved, needs, *args) the gradient of each argument,
+None where none is needed. A kernel never writes into g, y or its arguments; tests hold each equal to its definition, in
+value and in first and second gradient.
+"""
+
+from minigrad.kernels.activations import gelu, log_softmax, softmax
+from minigrad.kernels.attention import attention
+from minigrad.kernels.layers import embedding, layer_norm, linear
+from minigrad.kernels.losses import cross_entropy

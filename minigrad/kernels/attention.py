@@ -1,0 +1,82 @@
+"""Scaled dot-product attention on plain arrays, in as few passes over the scores as it takes. Knows masks, not heads."""
+
+import numpy as np
+
+from minigrad import functional as F
+from minigrad.autograd import defkernel
+
+# ---------------------------------------------------------------- attention: y = softmax(scale q k^T masked) v
+
+SAFE = 30.0  # exp(30) times large values is far from the end of float32, a small gradient over exp(30) far from its beginning
+
+
+def attention(q, k, v, mask, kept, scale):
+    """With e = exp(scores, masked) and t its row sums: y = (e kept) v / t. Saved: e, t, and k and v as they were used.
+
+    Scores within +-SAFE need no shift by the row's maximum, so their rows are not searched for it. The same look at the
+    smallest and largest score finds a NaN, which may stand in padding: then keys that nobody may see are set to 0 first.
+    """
+    with np.errstate(invalid=None if mask is None else "ignore"):  # what is masked may hold anything, and is found below
+        e = q @ k.mT
+        e *= scale
+        if e.size and -SAFE < e.min() and e.max() < SAFE and (mask is None or mask.dtype == bool):
+            np.exp(e, out=e)
+            if mask is not None:
+                e *= mask
+        else:
+            k, v = without_unseen(k, v, mask)
+            e = shifted_exp(q @ k.mT * np.asarray(scale, q.dtype), mask)
+        total = e @ np.ones((e.shape[-1], 1), e.dtype)
+        if mask is not None or not e.size:
+            total[total == 0] = 1  # a row with nothing to attend to: 0 / 1
+        p = e if kept is None else e * kept
+        y = p @ v
+        if mask is not None and not np.isfinite(y.sum()):
+            k, v = without_unseen(k, v, mask)
+            y = p @ v
+    y /= total
+    return y, (e, total, k, v)
+
+
+def without_unseen(k, v, mask):
+    """Zeros where no query may look: 0 * NaN is NaN, so padding could leak through a weight of 0."""
+    seen = F.seen_keys(mask)
+    return (k, v) if seen is None else (np.where(seen, k, 0), np.where(seen, v, 0))
+
+
+def shifted_exp(scores, mask):
+    """exp(scores - the row's maximum), 0 where masked, for scores of any size.
+
+    Rows within +-SAFE are not shifted here either: what a query gives must not depend, in its last bit, on any other query.
+    """
+    if mask is not None:
+        scores = scores + mask if mask.dtype.kind == "f" else np.where(mask, scores, -np.inf)
+    top = scores.max(-1, keepdims=True, initial=-np.inf)
+    low = np.where(scores == -np.inf, top, scores).min(-1, keepdims=True, initial=np.inf)
+    top[(top == -np.inf) | (top < SAFE) & (low > -SAFE)] = 0
+    return np.exp(scores - top)
+
+
+def attention_backward(g, y, saved, needs, q, k, v, mask, kept, scale):
+    """With h = g / t: dv = (e kept)^T h. Through the softmax ds = e (dp - sum over keys of dp p), dp = (h v^T) kept, and that
+    sum is the sum of h y over the width, since y = p v. Then dq = scale ds k, dk = scale ds^T q."""
+    e, total, k, v = saved
+    h = g / total
+    ds = h @ v.mT
+    if kept is not None:
+        ds *= kept
+    ds -= np.einsum("...i,...i->...", h, y)[..., None]
+    ds *= e
+    dmask = ds.copy() if needs[3] else None
+    ds *= scale
+    return (
+        ds @ k if needs[0] else None,
+        ds.mT @ q if needs[1] else None,
+        (e if kept is None else e * kept).mT @ h if needs[2] else None,
+        dmask,
+        None,
+        None,
+    )
+
+
+defkernel(F.attention, attention, attention_backward)
