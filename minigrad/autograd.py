@@ -33,27 +33,22 @@ class Row:
         self.fun, self.rules = fun, rules
         self.reads = {}  # which arguments need a gradient -> what must be kept for it (see `what_is_read`)
 
-    def rule(self, i):
-        return self.rules[i] if i < len(self.rules) else None
-
     def what_is_read(self, needs):
         """(is y read?, is each argument read?) by the rules of those arguments that need a gradient."""
-        reads = [_reads(self.rule(i), len(needs)) for i, needed in enumerate(needs) if needed and self.rule(i)]
+        reads = [_reads(rule, len(needs)) for rule, needed in zip(self.rules, needs) if needed and rule]
         return tuple(map(any, zip(*reads, strict=True))) or (False,) * (len(needs) + 1)
 
     def vjp(self, node, g, y, args, needs):
-        """The gradient of each argument that needs one, and None for the others."""
-        return [
-            rule(g, y, *args, **node.kwargs) if needed and (rule := self.rule(i)) else None
-            for i, needed in enumerate(needs)
-        ]
+        """The gradient of each argument that has a rule and needs one, and None for the others."""
+        kwargs = node.kwargs
+        return [rule(g, y, *args, **kwargs) if needed and rule else None for rule, needed in zip(self.rules, needs)]
 
 
 class EachRow(Row):
     """A row for functions of any number of like arguments: one rule, told which argument is meant."""
 
-    def rule(self, i):
-        return lambda g, y, *xs, **kwargs: self.rules(i, g, y, *xs, **kwargs)
+    def vjp(self, node, g, y, args, needs):
+        return [self.rules(i, g, y, *args, **node.kwargs) if needed else None for i, needed in enumerate(needs)]
 
     def what_is_read(self, needs):
         return _reads(self.rules, len(needs) + 1)[1:]
@@ -182,17 +177,19 @@ def oldest_first(starts):
     Lemma: a value is made only from values that exist already, so every node is younger than its parents. Read from its
     end, the list is therefore a reverse topological order: when a node's turn comes, all who used its value have had theirs.
     """
-    seen, stack = set(), [start for start in starts if type(start) is Node]
+    stack = [start for start in starts if type(start) is Node]
+    seen = set(stack)
     while stack:
         node = stack.pop()
-        if node not in seen:
-            if node.released:
-                raise RuntimeError(
-                    f"backward needs the history of {node}, which an earlier backward has used up and let go. To go "
-                    "through the same graph twice, call the first one with retain_graph=True; else compute the value again."
-                )
-            seen.add(node)
-            stack.extend(parent for parent in node.parents if type(parent) is Node)
+        if node.args is None:
+            raise RuntimeError(
+                f"backward needs the history of {node}, which an earlier backward has used up and let go. To go "
+                "through the same graph twice, call the first one with retain_graph=True; else compute the value again."
+            )
+        for parent in node.parents:
+            if type(parent) is Node and parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
     return sorted(seen, key=attrgetter("birth"))
 
 
@@ -302,7 +299,7 @@ def check_unwritten(node, row):
         raise RuntimeError(_written(node, "the result"))
     _, *read = row.reads[node.needs]
     for position, arg in enumerate(node.args):
-        if read[position] and isinstance(arg, Value) and arg.writes[0] > node.birth:
+        if isinstance(arg, Value) and arg.writes[0] > node.birth and read[position]:
             raise RuntimeError(_written(node, f"argument {position} (shape {tuple(arg.shape)})"))
 
 
