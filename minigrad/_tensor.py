@@ -527,7 +527,7 @@ class Tensor(Value):
         return apply(np.true_divide, other, self)
 
     def __pow__(self, other):
-        if type(other) in (int, float) and other == 2:
+        if type(other) in (int, float) and other == 2 and (type(other) is int or self.data.dtype.kind == "f"):
             return apply(np.square, self)  # 20 times faster than np.power
         return apply(np.power, self, other)
 
@@ -535,10 +535,10 @@ class Tensor(Value):
         return apply(np.power, other, self)
 
     def __matmul__(self, other):
-        return apply(np.matmul, self, other)
+        return apply(np.matmul, self, as_tensor(other) if isinstance(other, list) else other)
 
     def __rmatmul__(self, other):
-        return apply(np.matmul, other, self)
+        return apply(np.matmul, as_tensor(other) if isinstance(other, list) else other, self)
 
     def __neg__(self):
         return apply(np.negative, self)

@@ -3,11 +3,10 @@
 from minigrad.functions import linalg
 
 __all__ = [
-    "cholesky", "det", "diagonal", "inv", "matmul", "matrix_norm", "matrix_power", "norm", "slogdet", "solve", "tensordot", "vecdot",
-    "vector_norm",
+    "cholesky", "det", "diagonal", "inv", "matmul", "matrix_norm", "matrix_power", "norm", "slogdet", "solve", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 norm = linalg.any_norm  # of vectors or of matrices, by the axes; minigrad.norm takes all numbers as one vector, as torch.norm does
 cholesky, det, inv, slogdet, solve = linalg.cholesky, linalg.det, linalg.inv, linalg.slogdet, linalg.solve
-matmul, matrix_power, tensordot, vecdot = linalg.matmul, linalg.matrix_power, linalg.tensordot, linalg.vecdot
+matmul, matrix_power, vecdot = linalg.matmul, linalg.matrix_power, linalg.vecdot
 matrix_norm, vector_norm, diagonal = linalg.matrix_norm, linalg.vector_norm, linalg.batch_diagonal

@@ -131,7 +131,7 @@ def erfc(x):
     """1 - erf(x), without losing the digits of a small difference: erfc(10) is 2e-45."""
     x = np.asarray(x)
     out, beyond, tail = _erf_and_tail(x)
-    out = 1 - out
+    out = np.array(1 - out)
     out[beyond] = tail
     return np.where(x < 0, 2 - out, out).astype(x.dtype if x.dtype.kind == "f" else np.float64)
 

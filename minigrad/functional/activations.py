@@ -87,14 +87,15 @@ def logsigmoid(x):
 
 @f.either_spelling
 def hardtanh(x, min_val=-1.0, max_val=1.0):
-    """x, but at least min_val and at most max_val."""
-    return f.clip(x, min_val, max_val)
+    """x, but at least min_val and at most max_val. On the border the slope is 0 (clip's is 1)."""
+    x = as_tensor(x)
+    return f.where(x <= min_val, min_val, f.where(x >= max_val, max_val, x))
 
 
 @f.either_spelling
 def relu6(x):
     """x between 0 and 6."""
-    return f.clip(x, 0.0, 6.0)
+    return hardtanh(x, 0.0, 6.0)
 
 
 for _fun in (softmax, log_softmax, logsumexp, gelu):

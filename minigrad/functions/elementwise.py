@@ -13,11 +13,19 @@ __all__ = []  # filled by @public
 # ---------------------------------------------------------------- one argument
 
 
+_OF_WHOLE_NUMBERS = {  # those that give whole numbers, or truth values, for whole numbers
+    np.absolute, np.negative, np.sign, np.floor, np.ceil, np.trunc, np.square, primitives.relu, np.isnan, np.isinf, np.isfinite, np.logical_not,
+}  # fmt: skip
+
+
 def _elementwise(fun, *names):
     """The public function that applies `fun` to every element, under its own name, or under others."""
 
     def call(x):
-        return apply(fun, as_tensor(x))
+        x = as_tensor(x)
+        if x.data.dtype.itemsize == 1 and fun not in _OF_WHOLE_NUMBERS:
+            x = x.to(get_default_dtype())  # NumPy would compute with 16 bits
+        return apply(fun, x)
 
     call.__name__ = call.__qualname__ = names[0] if names else fun.__name__
     call.__doc__ = f"{call.__name__}(x) of every element."
@@ -235,11 +243,13 @@ def equal(x, y):
 
 for _name, _fun in {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "floordiv": np.floor_divide, "mod": np.remainder,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "floordiv": np.floor_divide,
 }.items():  # fmt: skip
     setattr(Tensor, f"__{_name}__", functools.partialmethod(lambda x, y, fun: apply(fun, x, y), fun=_fun))
-    if _name in ("and", "or", "xor", "floordiv", "mod"):
+    if _name in ("and", "or", "xor", "floordiv"):
         setattr(Tensor, f"__r{_name}__", functools.partialmethod(lambda x, y, fun: apply(fun, y, x), fun=_fun))
+Tensor.__mod__ = remainder
+Tensor.__rmod__ = lambda self, other: remainder(other, self)
 Tensor.__invert__ = lambda self: apply(np.logical_not if self.dtype == bool else np.invert, self)
 
 # ---------------------------------------------------------------- dtype

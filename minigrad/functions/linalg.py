@@ -23,7 +23,7 @@ __all__ = []  # filled by @public
 @public(np.linalg.matmul)
 def matmul(x, y):
     """The matrix product x @ y over the last two axes, broadcasting the others; vectors as in NumPy."""
-    return apply(np.matmul, x, y)
+    return apply(np.matmul, as_tensor(x), as_tensor(y))
 
 
 def _product(name, ndims, doc):

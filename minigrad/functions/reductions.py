@@ -114,7 +114,9 @@ def cumprod(x, axis=None, dtype=None):
 
     By doubling: products of 2 neighbours, then of 4, then of 8. So it divides nowhere and is right with zeros, to any order.
     """
-    x = _as(x, dtype).reshape(-1) if axis is None else _as(x, dtype)
+    x = _as(x, dtype)
+    x = x.reshape(-1) if axis is None else x
+    x = x if x.dtype.kind == "f" else x.long()
     axis, step = axis_of(x, axis or 0), 1
     while step < x.shape[axis]:
         first, rest, before = (x[along(axis, s)] for s in (slice(step), slice(step, None), slice(-step)))

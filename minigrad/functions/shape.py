@@ -274,7 +274,7 @@ def padded(x, widths, mode="constant", value=0):
     out = apply(primitives.scatter_add, x, inside, shape)
     if not isinstance(value, Tensor) and value == 0:
         return out
-    return where(primitives.scatter_add(np.ones(x.shape, bool), inside, shape), out, value)
+    return where(primitives.scatter_add(np.ones(x.shape, bool), inside, shape), out, as_tensor(value, x.dtype))
 
 
 # ---------------------------------------------------------------- triangles and diagonals
