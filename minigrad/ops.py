@@ -218,6 +218,13 @@ def outside(g):
     return np.expand_dims(g, (-2, -1))
 
 
+def inverse_for_det(x):
+    try:
+        return np.linalg.inv(x)
+    except ValueError:
+        raise np.linalg.LinAlgError("det of a singular matrix is 0, but its gradient needs the inverse; add a little to the diagonal.") from None
+
+
 def cholesky_vjp(g, y, _x):
     """L^-T P L^-1, made symmetric, where P is the lower triangle of L^T g with half of its diagonal (Murray 2016, equation 10)."""
     p = np.tril(y.mT @ g)
@@ -229,7 +236,7 @@ def cholesky_vjp(g, y, _x):
 
 defvjp(np.linalg.inv, lambda g, y, _x: -y.mT @ g @ y.mT)
 defvjp(np.linalg.solve, lambda g, z, x, _y: -np.linalg.solve(x.mT, g) @ z.mT, lambda g, _z, x, _y: np.linalg.solve(x.mT, g))
-defvjp(np.linalg.det, lambda g, y, x: outside(g * y) * np.linalg.inv(x).mT)
+defvjp(np.linalg.det, lambda g, y, x: outside(g * y) * inverse_for_det(x).mT)
 defvjp(logabsdet, lambda g, _y, x: outside(g) * np.linalg.inv(x).mT)
 defvjp(np.linalg.cholesky, cholesky_vjp)
 

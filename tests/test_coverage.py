@@ -595,6 +595,7 @@ REFUSED = {
     "einsum axes": (lambda x: mg.einsum("i", x), ValueError, "2 axes"), "einsum lengths": (lambda x: mg.einsum("ij,jk", x, x[:2]), ValueError, "'j'", "3", "2"),
     "einsum diagonal": (lambda x: mg.einsum("ii", x[:2]), ValueError, "'i'"), "einsum lists": (lambda x: mg.einsum(x, [0, 1]), TypeError, "equation"),
     "inv": (lambda x: mg.inv(x[:2]), ValueError, "square", "(2, 3)"), "singular": (lambda x: mg.inv(x * 0), ValueError, "inv", "Singular"),
+    "det": (lambda x: mg.det(x * 0).backward(), ValueError, "det of a singular matrix", "diagonal"),
     "cholesky": (lambda x: mg.cholesky(-x @ x.T), ValueError, "cholesky", "positive definite"), "norm": (lambda x: mg.norm(x, "nuc"), ValueError, "'fro'"),
     "matrix norm": (lambda x: linalg.norm(x, 2), NotImplementedError, "singular values"), "tensordot": (lambda x: mg.tensordot(x, x[:2], 1), ValueError, "differ in length"),
     "clip": (lambda x: x.clip(), ValueError, "min, max"), "np.pad": (lambda x: np.pad(x, 1, mode="mean"), NotImplementedError, "mean"),

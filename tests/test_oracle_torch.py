@@ -566,6 +566,23 @@ def second_backward(library):
 IGNORED, FIRST_ONLY = np.array([-100, -100]), np.array([[True, False]])
 
 
+def slope_at(library, fun, numbers):
+    """The gradient of fun at these numbers, as a list."""
+    x = library.tensor(numbers, requires_grad=True)
+    fun(x).sum().backward()
+    return x.grad.tolist()
+
+
+def t21(library):
+    return library.tensor(np.array([21.0]))
+
+
+def receivers(library):
+    """Who gets the gradient of two numbers written to one place."""
+    found = slope_at(library, lambda src: library.zeros(1).scatter(0, library.tensor([0, 0]), src), [1.0, 2.0])
+    return {(0.0, 1.0): "the last one", (1.0, 1.0): "both"}[tuple(found)]
+
+
 SHOWN = {
     "cross_entropy, every target ignored": (
         lambda: number(F.cross_entropy(mg.randn(2, 3), IGNORED)),
@@ -580,6 +597,27 @@ SHOWN = {
         lambda: slope_of_sqrt_unused(mg), lambda: slope_of_sqrt_unused(torch)),
     "mse_loss of shapes (3,) and (3, 1)": (
         lambda: F.mse_loss(mg.randn(3), mg.randn(3, 1)), lambda: TF.mse_loss(torch.randn(3), torch.randn(3, 1))),
+    "nll_loss, every target ignored": (
+        lambda: number(F.nll_loss(mg.randn(2, 3), IGNORED)), lambda: number(TF.nll_loss(torch.randn(2, 3), t(IGNORED)))),
+    "gradient of binary_cross_entropy at p = 0 where the target is 1": (
+        lambda: number(slope_at(mg, lambda p: F.binary_cross_entropy(p, mg.ones(1)), [0.0])),
+        lambda: number(slope_at(torch, lambda p: TF.binary_cross_entropy(p, torch.ones(1)), [0.0]))),
+    "softplus(21.0) in float64": (
+        lambda: "21" if F.softplus(t21(mg)).item() == 21 else "log(1 + exp(21))",
+        lambda: "21" if TF.softplus(t21(torch)).item() == 21 else "log(1 + exp(21))"),
+    "scatter of two numbers to one place: the gradient goes to": (lambda: receivers(mg), lambda: receivers(torch)),
+    "gradient of median() where three numbers are equal": (
+        lambda: "one gets all" if max(slope_at(mg, mg.median, [2.0] * 3)) == 1 else "shared",
+        lambda: "one gets all" if max(slope_at(torch, torch.median, [2.0] * 3)) == 1 else "shared"),
+    "gradient of hypot at (0, 0)": (
+        lambda: number(slope_at(mg, lambda x: mg.hypot(x[0], x[1]), [0.0, 0.0])),
+        lambda: number(slope_at(torch, lambda x: torch.hypot(x[0], x[1]), [0.0, 0.0]))),
+    "gradient of det of a singular matrix": (
+        lambda: slope_at(mg, mg.det, [[1.0, 2.0], [2.0, 4.0]]) and "works",
+        lambda: slope_at(torch, torch.det, [[1.0, 2.0], [2.0, 4.0]]) and "works"),
+    "float_power of float32": (
+        lambda: str(mg.float_power(mg.ones(2), 2).dtype), lambda: str(torch.float_power(torch.ones(2), 2).dtype).removeprefix("torch.")),
+    "prod over two axes": (lambda: mg.ones(2, 3).prod((0, 1)), lambda: torch.ones(2, 3).prod((0, 1))),
     "softmax without an axis, of a cube": (
         lambda: which_axis(F.softmax(mg.randn(2, 3, 4))),
         lambda: which_axis(TF.softmax(torch.randn(2, 3, 4))) + ", with a warning"),
