@@ -223,6 +223,25 @@ both_tiers("attention, learned bias", lambda q, k, v, m: F.scaled_dot_product_at
 both_tiers("attention, dropout", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, None, 0.3), (2, 3, 4), (2, 3, 4), (2, 3, 4))
 both_tiers("attention, shared q, k, v", lambda x: F.scaled_dot_product_attention(x, x, x), (2, 3, 4))
 
+ENDED = np.array([[1, 1, 1], [1, 0, 1]])[:, :, None] > 0  # the second of three sequences has one step only
+
+
+def states_and_cell(u, h, c, weight, keep=None):
+    """Both values of an LSTM as one."""
+    states, cell = F.lstm_states(u, h, c, weight, keep)
+    return states * cell + states
+
+
+both_tiers("rnn", lambda *xs: F.rnn_states(*xs), (2, 3, 3), (3, 3), (3, 3))
+both_tiers("rnn, relu", lambda *xs: F.rnn_states(*xs, "relu"), ("apart", (2, 3, 4)), ("apart", (3, 4)), ("apart", (4, 4)))
+both_tiers("rnn, padding", lambda *xs: F.rnn_states(*xs, "tanh", ENDED), (2, 3, 2), (3, 2), (2, 2))
+both_tiers("lstm", states_and_cell, (3, 2, 8), (2, 2), (2, 2), (8, 2))
+both_tiers("lstm, one number of state", states_and_cell, (3, 4, 4), (4, 1), (4, 1), (4, 1))
+both_tiers("lstm, padding", lambda *xs: states_and_cell(*xs, ENDED), (2, 3, 8), (3, 2), (3, 2), (8, 2))
+both_tiers("gru", lambda *xs: F.gru_states(*xs), (3, 2, 6), (2, 2), (6, 2), (6,))
+both_tiers("gru, one number of state", lambda *xs: F.gru_states(*xs), (3, 3, 3), (3, 1), (3, 1))
+both_tiers("gru, padding", lambda *xs: F.gru_states(*xs, ENDED), (2, 3, 6), (3, 2), (6, 2), (6,))
+
 # ---------------------------------------------------------------- computed twice
 
 case("checkpoint", lambda x, y: mg.checkpoint(lambda x: F.dropout(mg.tanh(x) * y, 0.3), x), (3, 3), (3, 3), group="function")

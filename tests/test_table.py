@@ -124,6 +124,41 @@ def attention_of(q, k, v):
     return np.array([softmax_of([query @ key / math.sqrt(len(query)) for key in k]) @ v for query in q])
 
 
+def logistic(x):
+    return 1 / (1 + math.exp(-x))
+
+
+def states_of(step, u, h):
+    """All states (T, B, H) from a step of one sequence."""
+    states = []
+    for u_t in u:
+        h = np.array([step(*both) for both in zip(u_t, h, strict=True)])
+        states.append(h)
+    return np.array(states)
+
+
+def lstm_of(u, h, c, w):
+    """All states and, after them, the last cell."""
+    H = h.shape[1]
+
+    def step(u, hc):
+        a = [u[j] + w[j] @ hc[:H] for j in range(4 * H)]
+        cell = [logistic(a[H + j]) * hc[H + j] + logistic(a[j]) * math.tanh(a[2 * H + j]) for j in range(H)]
+        return [logistic(a[3 * H + j]) * math.tanh(cell[j]) for j in range(H)] + cell
+
+    both = states_of(step, u, np.concatenate([h, c], 1))
+    return np.concatenate([both[..., :H], both[-1:, :, H:]])
+
+
+def gru_of(u, h, w, b):
+    """The next state of one sequence."""
+    H = len(h)
+    v = [w[j] @ h + b[j] for j in range(3 * H)]
+    r, z = ([logistic(u[k * H + j] + v[k * H + j]) for j in range(H)] for k in range(2))
+    n = [math.tanh(u[2 * H + j] + r[j] * v[2 * H + j]) for j in range(H)]
+    return [(1 - z[j]) * n[j] + z[j] * h[j] for j in range(H)]
+
+
 for _name, _formula in {
     "exp": math.exp, "tanh": math.tanh, "sin": math.sin, "cos": math.cos, "square": lambda x: x * x, "neg": lambda x: -x,
     "abs": lambda x: x if x > 0 else -x, "sign": lambda x: (x > 0) - (x < 0), "floor": math.floor, "ceil": math.ceil, "round": round,
@@ -211,6 +246,9 @@ value("layer_norm", lambda x, w, b: F.layer_norm(x, 4, w, b), lambda x, w, b: pl
 value("linear", F.linear, lambda x, w, b: places((3, 2), lambda i, o: math.fsum(x[i] * w[o]) + b[o]), (3, 4), (2, 4), (2,))
 value("embedding", lambda w: F.embedding(np.array([2, 0, 2]), w), lambda w: np.array([w[2], w[0], w[2]]), (3, 4))
 value("attention", F.scaled_dot_product_attention, attention_of, (3, 4), (5, 4), (5, 2))
+value("rnn", F.rnn_states, lambda u, h, w: states_of(lambda u, h: [math.tanh(u[j] + w[j] @ h) for j in range(4)], u, h), (3, 2, 4), (2, 4), (4, 4))
+value("lstm", lambda *xs: mg.cat([F.lstm_states(*xs)[0], F.lstm_states(*xs)[1][None]]), lambda u, h, c, w: lstm_of(u, h, c, w), (3, 2, 8), (2, 2), (2, 2), (8, 2))
+value("gru", F.gru_states, lambda u, h, w, b: states_of(lambda u, h: gru_of(u, h, w, b), u, h), (3, 2, 6), (2, 2), (6, 2), (6,))
 value("checkpoint", lambda x: mg.checkpoint(lambda x: mg.exp(x) * x, x), lambda x: every(lambda x: math.exp(x) * x, x), (3, 4))
 
 
@@ -498,11 +536,12 @@ EQUIVALENT = {
 }  # fmt: skip
 SYMMETRIC = {(np.linalg.cholesky, 0)}  # a gradient that no transposing can change
 UNREAD = {(np.fmod, 0), (np.remainder, 0)}  # a slope of 1, whatever the arguments
-VECTORS = {(kernels.linear, 2), (kernels.cross_entropy, 2)}  # a bias and class weights, which no transposing can change
+VECTORS = {(kernels.linear, 2), (kernels.cross_entropy, 2), (kernels.gru_states, 3)}  # biases and class weights: no transposing changes them
+NEVER_SQUARE = {(kernels.lstm_states, 3), (kernels.gru_states, 2)}  # a block for each gate, so there is no transposing by mistake
 
 
 def changes_nothing(fun, i, how):
-    if (fun, i) in {"transposed": VECTORS | SYMMETRIC, "arguments swapped": UNREAD}.get(how, ()):
+    if (fun, i) in {"transposed": VECTORS | SYMMETRIC | NEVER_SQUARE, "arguments swapped": UNREAD}.get(how, ()):
         return True
     return any(fun in funs and how in hows for funs, hows in EQUIVALENT.values())
 

@@ -17,3 +17,4 @@ from minigrad.functional.losses import (
     mse_loss, nll_loss, smooth_l1_loss, token_losses,
 )  # fmt: skip
 from minigrad.functional.attention import attention, attention_weights, scaled_dot_product_attention, seen_keys, without_unseen
+from minigrad.functional.recurrent import gru_states, lstm_states, rnn_states

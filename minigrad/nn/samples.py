@@ -9,8 +9,8 @@ from minigrad.gradcheck import Sample, leaf
 SAMPLES = []
 
 
-def layer(name, make, *shapes):
-    SAMPLES.append(Sample("layer", name, lambda rng: (make().double(), [leaf(rng.standard_normal(s)) for s in shapes])))
+def layer(name, make, *shapes, fast=False):
+    SAMPLES.append(Sample("layer", name, lambda rng: (make().double(), [leaf(rng.standard_normal(s)) for s in shapes]), fast=fast))
 
 
 layer("Linear", lambda: nn.Linear(3, 4), (2, 3))
@@ -47,3 +47,23 @@ class _Tokens(nn.Module):
 
     def forward(self):
         return self.embedding(np.array([[0, 1], [1, 4]])) ** 2
+
+
+class Outputs(nn.Module):
+    """Of all that a recurrent layer or cell returns one tensor, to which everything contributes."""
+
+    def __init__(self, layer, **settings):
+        self.layer, self.settings = layer, settings
+
+    def forward(self, x):
+        given = self.layer(x, **self.settings)
+        parts = list(given) if isinstance(given, tuple) else [given]
+        parts += parts.pop() if isinstance(parts[-1], tuple) else []
+        return sum((part * part).sum() for part in parts) + parts[0]
+
+
+_BOTH_WAYS = dict(num_layers=2, bidirectional=True)
+for _name in ("RNN", "LSTM", "GRU"):
+    layer(f"{_name}Cell", lambda name=_name: Outputs(getattr(nn, name + "Cell")(3, 2)), (4, 3))
+    layer(_name, lambda name=_name: Outputs(getattr(nn, name)(3, 2)), (3, 2, 3))
+    layer(f"{_name}, two layers both ways, padded", lambda name=_name: Outputs(getattr(nn, name)(2, 2, **_BOTH_WAYS), lengths=[3, 1]), (3, 2, 2), fast=True)

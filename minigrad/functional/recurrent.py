@@ -1,0 +1,65 @@
+"""The time loops of recurrent networks: each state from the one before and the step's input. Know no layers and no directions.
+
+T steps, B sequences side by side, H numbers of state. `u` (T, B, gates * H) is what the inputs add to each gate, x W_ih^T + b:
+one product for all steps, made before the loop, so that only what depends on the state before is left inside it.
+keep (T, B, 1), boolean: where it is False a sequence has no such step, and its state stays what it was (padding).
+"""
+
+from minigrad import functions as f
+from minigrad._tensor import as_tensor
+from minigrad.functional.layers import linear
+from minigrad.functional.tiers import definition
+
+
+@definition
+def rnn_states(u, h, weight, nonlinearity="tanh", keep=None):
+    """h_t = tanh(u_t + W h_(t-1)), or relu (Elman 1990): u (T, B, H), h (B, H), weight (H, H) -> all states (T, B, H)."""
+    bend = {"tanh": f.tanh, "relu": f.relu}[nonlinearity]
+    states = []
+    for t, u_t in enumerate(f.unbind(as_tensor(u))):
+        h = _where_kept(keep, t, bend(u_t + linear(h, weight)), h)
+        states.append(h)
+    return f.stack(states)  # (T, B, H)
+
+
+@definition
+def lstm_states(u, h, c, weight, keep=None):
+    """The long short-term memory (Hochreiter & Schmidhuber 1997; with the forget gate of Gers et al. 2000).
+
+    i, f, o = sigmoid, g = tanh of the four blocks of u_t + W h_(t-1), in the order i, f, g, o
+    c_t = f c_(t-1) + i g         the cell: what is added to it stays as long as the forget gate is 1
+    h_t = o tanh(c_t)             what of the cell is shown
+    u (T, B, 4H), h and c (B, H), weight (4H, H) -> all states (T, B, H), the last cell (B, H)
+    """
+    states = []
+    for t, u_t in enumerate(f.unbind(as_tensor(u))):
+        input, forget, new, output = f.chunk(u_t + linear(h, weight), 4, -1)  # (B, H) each
+        cell = f.sigmoid(forget) * c + f.sigmoid(input) * f.tanh(new)
+        h = _where_kept(keep, t, f.sigmoid(output) * f.tanh(cell), h)
+        c = _where_kept(keep, t, cell, c)
+        states.append(h)
+    return f.stack(states), c
+
+
+@definition
+def gru_states(u, h, weight, bias=None, keep=None):
+    """The gated recurrent unit (Cho et al. 2014), with the reset gate after the product, as in PyTorch.
+
+    r, z = sigmoid of the first two blocks of u_t + W h_(t-1) + b
+    n = tanh(u_n + r (W_n h_(t-1) + b_n))     what the state could become; r says how much of the old one it is made from
+    h_t = (1 - z) n + z h_(t-1)               z says how much of the old one stays
+    u (T, B, 3H), h (B, H), weight (3H, H), bias (3H,) -> all states (T, B, H)
+    """
+    states = []
+    for t, u_t in enumerate(f.unbind(as_tensor(u))):
+        u_r, u_z, u_n = f.chunk(u_t, 3, -1)
+        h_r, h_z, h_n = f.chunk(linear(h, weight, bias), 3, -1)  # (B, H) each
+        z = f.sigmoid(u_z + h_z)
+        n = f.tanh(u_n + f.sigmoid(u_r + h_r) * h_n)
+        h = _where_kept(keep, t, (1 - z) * n + z * h, h)
+        states.append(h)
+    return f.stack(states)  # (T, B, H)
+
+
+def _where_kept(keep, t, new, old):
+    return new if keep is None else f.where(keep[t], new, old)
