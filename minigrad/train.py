@@ -18,6 +18,8 @@ examples:
   python -m minigrad.train                          learn to read dates, in about a minute
   python -m minigrad.train dates --norm pre         the same with today's order of norm and residual
   python -m minigrad.train dates --layers 1 --heads 1 --steps 300
+  python -m minigrad.train text                     a GPT learns to write like Python's manual
+  python -m minigrad.train text --text my.txt --context 128
   python -m minigrad.train my_recipe.py             a recipe of your own: a file with a class that extends
                                                     minigrad.trainer.Recipe
 
@@ -92,6 +94,8 @@ def parse(argv):
     parser.add_argument("--heads", type=positive, help="attention heads in a layer")
     parser.add_argument("--d-ff", type=positive, help="the width inside the feed-forward network")
     parser.add_argument("--dropout", type=number_in(0, 1), help="the share of numbers dropped in training, against overfitting")
+    parser.add_argument("--text", metavar="FILE", help="the text to learn from, in UTF-8")
+    parser.add_argument("--context", type=positive, help="how many tokens the model can look at")
     parser.add_argument("--norm", choices=("post", "pre"), help="layer norm after each residual sum (the paper) or before each sublayer (today)")
     parser.add_argument("--label-smoothing", type=number_in(0, 1), help="how much of each right answer is spread over all (the paper: 0.1)")
     parser.add_argument("--seed", type=natural, default=0, help="where all random numbers start (default: 0); the same seed repeats the run")
@@ -105,7 +109,7 @@ def list_recipes(recipes):
     for name in recipes.MODULES:
         recipe = recipes.find(name)
         print(f"{name:10s} {recipe.help}")
-        print(" " * 11 + "  ".join(f"--{key.replace('_', '-')} {value}" for key, value in recipe.defaults.items()))
+        print(" " * 11 + "  ".join(f"--{key.replace('_', '-')} {value}" for key, value in recipe.defaults.items() if value is not None))
 
 
 def chosen_settings(options, recipe):
@@ -189,10 +193,13 @@ class Progress:
     def tell(self, row):
         if self.quiet:
             return
-        metric = f"  {self.recipe.metric} {row[self.recipe.metric]:6.1%}" if self.recipe.metric in row else ""
+        metric = f"  {self.recipe.metric} {self.recipe.shown(row[self.recipe.metric]):>6s}" if self.recipe.metric in row else ""
         write = self.bar.write if self.live else print
         write(f"step {row['step']:5d}  loss {row['loss']:7.4f}{metric}  {row['seconds']:5.1f} s")
         for source, answer, target in row["samples"]:
+            if target is None:
+                write("\n".join(f"      | {line}" for line in f"{source}{answer}".splitlines()))
+                continue
             mark = "right" if answer == target else f"should be {target}"
             write(f"      {source!s:32s} -> {answer!s:12s} {mark}")
         sys.stdout.flush()
@@ -205,7 +212,7 @@ class Progress:
 def report(figures, recipe, seconds, say):
     """The figures at the end; the result itself is printed even when quiet."""
     if recipe.metric in figures:
-        print(f"{recipe.metric} on held-out data: {figures[recipe.metric]:.1%} after {seconds:.1f} s of training", flush=True)
+        print(f"{recipe.metric} on held-out data: {recipe.shown(figures[recipe.metric])} after {seconds:.1f} s of training", flush=True)
     for name, value in figures.items():
         if isinstance(value, dict):
             say(f"{name}:")
@@ -220,12 +227,13 @@ def pictures(recipe, model, folder, rows, say):
     from minigrad import viz
 
     if rows:
-        viz.curve(rows, folder / "loss.png", recipe.metric, f"{recipe.name}: {len(rows)} steps")
-    if hasattr(recipe, "attention"):
+        viz.curve(rows, folder / "loss.png", recipe.metric, f"{recipe.name}: {len(rows)} steps", recipe.share)
+    looked = hasattr(recipe, "attention")
+    if looked:
         written, weights = recipe.attention(model, recipe.example)
         title = "What the decoder looks at in the source while it writes each character"
         viz.attention_map(weights, recipe.example, written, folder / "attention.png", title)
-    say(f"Saved in {folder}: model.safetensors, config.json, metrics.jsonl, result.json and the pictures loss.png and attention.png")
+    say(f"Saved in {folder}: model.safetensors, config.json, metrics.jsonl, result.json and the picture{'s' if looked else ''} loss.png{' and attention.png' if looked else ''}")
 
 
 def farewell(recipe, folder, say):

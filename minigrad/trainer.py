@@ -19,11 +19,16 @@ class Recipe:
     """What to learn: data, model, loss and metric. Subclass it, in a file of your own if you like, and pass that file to train.
 
     name, help   for the command line          defaults   settings (steps, batch_size, lr ...) and their first values
-    metric       the key of `evaluate`'s figure that counts
+    metric       the key of `evaluate`'s figure that counts        share   is it a share of 1, to be shown in percent?
+    generating   the options of minigrad.generate that `stream` understands
     """
 
     name = help = metric = None
+    share = True
     defaults = {}
+    generating = ()
+    betas, weight_decay, last_lr = (0.9, 0.98), 0.01, 0.01  # of AdamW; last_lr: the last learning rate as a part of the highest
+    evaluate_every = 100
 
     def __init__(self, settings):
         self.settings = {**self.defaults, **settings}
@@ -46,29 +51,43 @@ class Recipe:
         return {}
 
     def samples(self, model, count=3):
-        """Rows (source, prediction, target) to look at."""
+        """Rows (source, prediction, target) to look at; a target of None where there is no right or wrong."""
         return []
 
+    def answer(self, model, prompts):
+        """The model's answer to each prompt, as text."""
+        raise NotImplementedError(f"The recipe {self.name} does not say how its model answers; define answer(model, prompts).")
+
+    def stream(self, model, prompt, **options):
+        """The answer to one prompt, piece by piece; here all at once. The options are those named in `generating`."""
+        yield self.answer(model, [prompt], **options)[0]
+
+    def shown(self, figure):
+        """The metric's figure as it is printed."""
+        return f"{figure:.1%}" if self.share else f"{figure:.4f}"
+
     def optimizer(self, model):
-        """AdamW with a warmup, then a cosine down to a hundredth: (optimizer, schedule)."""
+        """AdamW with a warmup, then a cosine down to `last_lr`; only matrices are decayed: (optimizer, schedule)."""
         steps = self.settings["steps"]
         matrices = [p for p in model.parameters() if p.ndim > 1]
         others = [p for p in model.parameters() if p.ndim <= 1]
         groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
-        optimizer = optim.AdamW([g for g in groups if g["params"]], lr=self.settings["lr"], betas=(0.9, 0.98))
+        rest = dict(lr=self.settings["lr"], betas=self.betas, weight_decay=self.weight_decay)
+        optimizer = optim.AdamW([g for g in groups if g["params"]], **rest)
         warmup = min(self.settings.get("warmup", 100), steps // 2)
-        return optimizer, optim.lr_scheduler.WarmupCosineLR(optimizer, warmup, steps, 0.01)
+        return optimizer, optim.lr_scheduler.WarmupCosineLR(optimizer, warmup, steps, self.last_lr)
 
 
-def fit(recipe, model, listener=None, evaluate_every=100, clip=1.0):
+def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0):
     """Train for recipe.settings["steps"] steps; returns the metrics of each step, as a list of dicts.
 
     listener        called as listener(row) after each step, with row = {"step", "loss", "lr", "gradient norm", "seconds"} and,
-                    every `evaluate_every` steps and at the last, the recipe's figures and "samples"
+                    every `evaluate_every` steps (the recipe's, if not given) and at the last, its figures and "samples"
     clip            the longest gradient allowed, all parameters taken together
     Raises TrainingError where the loss is not a number, or a batch is empty. KeyboardInterrupt passes through.
     """
     keep_freed_memory()
+    evaluate_every = evaluate_every or recipe.evaluate_every
     steps, rows = recipe.settings["steps"], []
     optimizer, schedule = recipe.optimizer(model)
     parameters = list(model.parameters())

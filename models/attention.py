@@ -6,9 +6,11 @@ PyTorch's *modules* mean the opposite by theirs (True = hide), which is why the 
 
 import numpy as np
 
-from minigrad import Tensor
+from minigrad import Tensor, concatenate, is_grad_enabled
 from minigrad import functional as F
 from minigrad.nn import Linear, Module
+
+PATHS = {"plain": F.scaled_dot_product_attention}  # how softmax(Q K^T) V is computed: the same answer, other time and memory
 
 
 def causal_mask(queries, keys=None):
@@ -23,53 +25,174 @@ def padding_mask(tokens, pad):
     return Tensor((tokens != pad)[:, None, None, :])
 
 
+class KVCache:
+    """The keys and values of the tokens so far, of one layer, so that the next token computes its own only.
+
+    Arrays (B, H, max_len, D), made at the first update and filled from the left; evaluation under no_grad is what they are for.
+    """
+
+    ready = False  # keys and values of new tokens are wanted
+
+    def __init__(self, max_len):
+        self.max_len, self.length, self.k, self.v = max_len, 0, None, None
+
+    def update(self, k, v):
+        """Take in k and v (B, H, T, D) of new tokens; returns those of all tokens so far (B, H, length, D).
+
+        While computations are recorded, gradients reach the new ones; what was here before is a constant.
+        """
+        past, self.length = self.length, self.length + k.shape[2]
+        if self.length > self.max_len:
+            raise ValueError(f"The cache has room for {self.max_len} tokens; {past} are in it, and {k.shape[2]} more do not fit.")
+        if self.k is None:
+            B, H, _, D = k.shape
+            self.k, self.v = (np.empty((B, H, self.max_len, D), k.dtype) for _ in range(2))
+        self.k[:, :, past : self.length], self.v[:, :, past : self.length] = k.data, v.data
+        if is_grad_enabled() and (k.requires_grad or v.requires_grad):
+            before = (Tensor(kept[:, :, :past].copy()) for kept in (self.k, self.v))
+            return tuple(concatenate(pair, 2) for pair in zip(before, (k, v), strict=True))
+        return Tensor(self.k[:, :, : self.length]), Tensor(self.v[:, :, : self.length])
+
+    def select(self, rows):
+        """Go on with these rows of the batch, in this order: what beam search does after each step."""
+        if self.k is not None:
+            self.k, self.v = self.k[rows], self.v[rows]
+
+
+class SourceCache:
+    """The keys and values of an encoder's output for one layer's cross-attention: computed once, the same at every step."""
+
+    length, k, v = 0, None, None
+
+    @property
+    def ready(self):
+        return self.k is not None
+
+    def update(self, k, v):
+        self.k, self.v = k, v
+        return k, v
+
+    def select(self, rows):
+        if self.ready:
+            self.k, self.v = self.k[rows], self.v[rows]
+
+
 class MultiHeadAttention(Module):
     """Concat(head_1 ... head_h) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    The heads' projections lie side by side in one (d_model, d_model) matrix each; head i is columns i d_k .. (i+1) d_k.
+    The heads' projections lie side by side in one matrix each; head i is columns i D .. (i+1) D, with D = head_dim.
+
+    num_kv_heads  fewer heads of keys and values, each shared by num_heads / num_kv_heads queries' heads (Ainslie et al. 2023)
+    head_dim      D, if it is not d_model / num_heads
+    kv_dim        the width of what is attended to, if it is not d_model
+    rotary        turns queries and keys by their positions (models.positional.Rotary)
+    path          how the attention is computed: a name in PATHS
     After a call with `keep_weights` set, `weights` holds what was attended to: an array (B, H, Tq, Tk), before dropout.
     """
 
     keep_weights = False
 
-    def __init__(self, d_model, num_heads, dropout=0.0, bias=True):
-        if num_heads < 1 or d_model % num_heads:
-            fits = [h for h in range(1, d_model + 1) if d_model % h == 0]
-            raise ValueError(
-                f"d_model = {d_model} cannot be shared equally among {num_heads} heads; it must be a multiple of their number. "
-                f"With this d_model use {', '.join(map(str, fits))} heads."
-            )
-        self.num_heads, self.head_dim, self.dropout = num_heads, d_model // num_heads, dropout
-        self.q_proj = Linear(d_model, d_model, bias)
-        self.k_proj = Linear(d_model, d_model, bias)
-        self.v_proj = Linear(d_model, d_model, bias)
-        self.out_proj = Linear(d_model, d_model, bias)
-        self.weights = None
+    def __init__(self, d_model, num_heads, dropout=0.0, bias=True, num_kv_heads=None, head_dim=None, kv_dim=None,
+                 rotary=None, path="plain"):  # fmt: skip
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        _check_heads(d_model, num_heads, num_kv_heads, head_dim, path)
+        self.num_heads, self.num_kv_heads, self.dropout, self.path = num_heads, num_kv_heads, dropout, path
+        self.head_dim = head_dim or d_model // num_heads
+        width, kv_width, kv_dim = num_heads * self.head_dim, num_kv_heads * self.head_dim, kv_dim or d_model
+        self.q_proj = Linear(d_model, width, bias)
+        self.k_proj = Linear(kv_dim, kv_width, bias)
+        self.v_proj = Linear(kv_dim, kv_width, bias)
+        self.out_proj = Linear(width, d_model, bias)
+        self.rotary, self.weights = rotary, None
 
     def split(self, x):
-        B, T, _ = x.shape
-        return x.reshape(B, T, self.num_heads, self.head_dim).swapaxes(1, 2)  # (B, H, T, D)
+        B, T, C = x.shape
+        return x.reshape(B, T, C // self.head_dim, self.head_dim).swapaxes(1, 2)  # (B, H, T, D)
 
     def merge(self, x):
         B, H, T, D = x.shape
-        return x.swapaxes(1, 2).reshape(B, T, H * D)  # (B, T, C)
+        return x.swapaxes(1, 2).reshape(B, T, H * D)  # (B, T, H D)
 
-    def forward(self, query, key=None, value=None, mask=None, need_weights=False):
+    def forward(self, query, key=None, value=None, mask=None, need_weights=False, cache=None, positions=None):
         """query (B, Tq, C), key and value (B, Tk, C) -> (B, Tq, C); self-attention if only the query is given.
 
         mask          boolean (True = may attend) or floats to add, broadcasting to (B, H, Tq, Tk)
         need_weights  return (output, weights) with weights (B, H, Tq, Tk), those before dropout
+        cache         a KVCache: the keys are then those in it, followed by the ones given; or a SourceCache
+        positions     (T,) or (B, T): where the tokens stand, for `rotary`; else they follow those in the cache
         """
         key = query if key is None else key
         value = key if value is None else value
-        q, k, v = self.split(self.q_proj(query)), self.split(self.k_proj(key)), self.split(self.v_proj(value))
-        heads = F.scaled_dot_product_attention(q, k, v, mask, self.dropout if self.training else 0.0)  # (B, H, Tq, D)
-        out = self.out_proj(self.merge(heads))
-        if not (need_weights or self.keep_weights):
-            return out
-        weights = F.attention_weights(q, F.without_unseen(k, v, mask)[0], mask, self.head_dim**-0.5)
-        self.weights = weights.data if self.keep_weights else None
+        q = self.split(self.q_proj(query))  # (B, H, Tq, D)
+        if self.rotary is not None:
+            positions = _following(cache, query) if positions is None else positions
+            q = self.rotary(q, positions)
+        if cache is not None and cache.ready:
+            k, v = cache.k, cache.v
+        else:
+            k, v = self.split(self.k_proj(key)), self.split(self.v_proj(value))  # (B, Hkv, Tk, D)
+            k = k if self.rotary is None else self.rotary(k, positions)
+            k, v = (k, v) if cache is None else cache.update(k, v)
+        out, weights = self.attend(q, k, v, mask, need_weights or self.keep_weights)
+        out = self.out_proj(out)
         return (out, weights) if need_weights else out
 
+    def attend(self, q, k, v, mask=None, need_weights=False):
+        """Heads q (B, H, Tq, D), k and v (B, Hkv, Tk, D) -> what was gathered, side by side (B, Tq, H D), and the weights or None."""
+        B, H, Tq, D = q.shape
+        if self.num_kv_heads != H:
+            q, k, v, mask = self._grouped(q, k, v, mask)
+        heads = PATHS[self.path](q, k, v, mask, self.dropout if self.training else 0.0)
+        out = self.merge(heads.reshape(B, H, Tq, D) if heads.ndim > 4 else heads)
+        if not need_weights:
+            return out, None
+        weights = F.attention_weights(q, F.without_unseen(k, v, mask)[0], mask, self.head_dim**-0.5)
+        weights = weights.reshape(B, H, Tq, k.shape[-2])
+        self.weights = weights.data if self.keep_weights else None
+        return out, weights
+
+    def _grouped(self, q, k, v, mask):
+        """The heads of queries that share keys and values on an axis of their own, along which k and v are broadcast, not copied."""
+        B, H, Tq, D = q.shape
+        groups = (self.num_kv_heads, H // self.num_kv_heads)
+        if mask is not None and mask.ndim > 2:
+            own = mask.shape[-3]  # 1, or a mask for each head
+            mask = mask.reshape(*mask.shape[:-3], *(groups if own > 1 else (1, 1)), *mask.shape[-2:])
+        return q.reshape(B, *groups, Tq, D), k[:, :, None], v[:, :, None], mask  # (B, Hkv, G, Tq, D), (B, Hkv, 1, Tk, D)
+
     def extra_repr(self):
-        return f"num_heads={self.num_heads}, head_dim={self.head_dim}, dropout={self.dropout}"
+        shared = f", num_kv_heads={self.num_kv_heads}" if self.num_kv_heads != self.num_heads else ""
+        return f"num_heads={self.num_heads}{shared}, head_dim={self.head_dim}, dropout={self.dropout}"
+
+
+def from_torch_state(state):
+    """The state of PyTorch's nn.MultiheadAttention under our names: its three projections lie in one in_proj_weight (3 C, C),
+    unless keys have a width of their own. `attention.load_state_dict(from_torch_state(theirs.state_dict()))`."""
+    state = {name: value.detach().numpy() if hasattr(value, "detach") else np.asarray(value) for name, value in state.items()}
+    if "bias_k" in state:
+        raise ValueError("PyTorch's add_bias_kv puts one more key into every sequence; our attention has no such key.")
+    out = {}
+    for i, part in enumerate("qkv"):
+        weight = state.get("in_proj_weight")
+        out[f"{part}_proj.weight"] = state[f"{part}_proj_weight"] if weight is None else np.split(weight, 3)[i]
+        if "in_proj_bias" in state:
+            out[f"{part}_proj.bias"] = np.split(state["in_proj_bias"], 3)[i]
+    return out | {name: value for name, value in state.items() if name.startswith("out_proj.")}
+
+
+def _following(cache, query):
+    past = 0 if cache is None else cache.length
+    return np.arange(past, past + query.shape[1])
+
+
+def _check_heads(d_model, num_heads, num_kv_heads, head_dim, path):
+    if num_heads < 1 or head_dim is None and d_model % num_heads:
+        fits = [h for h in range(1, d_model + 1) if d_model % h == 0]
+        raise ValueError(
+            f"d_model = {d_model} cannot be shared equally among {num_heads} heads; it must be a multiple of their number. "
+            f"With this d_model use {', '.join(map(str, fits))} heads."
+        )
+    if num_kv_heads < 1 or num_heads % num_kv_heads:
+        raise ValueError(f"{num_heads} heads cannot share {num_kv_heads} heads of keys and values equally; num_kv_heads must divide num_heads.")
+    if path not in PATHS:
+        raise ValueError(f"attention can be computed by path {' or '.join(map(repr, PATHS))}, got {path!r}.")

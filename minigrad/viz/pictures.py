@@ -7,8 +7,8 @@ def _figure(width, height):
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def curve(rows, path, metric=None, title=""):
-    """The loss of every step (logarithmic) and the metric where it was measured, from fit's rows, as a PNG."""
+def curve(rows, path, metric=None, title="", share=True):
+    """The loss of every step (logarithmic) and the metric (a share of 1, or not) where it was measured, from fit's rows, as a PNG."""
     figure = _figure(7, 4)
     axes = figure.add_subplot()
     axes.plot([r["step"] for r in rows], [r["loss"] for r in rows], color="tab:blue", linewidth=0.8)
@@ -18,7 +18,7 @@ def curve(rows, path, metric=None, title=""):
     if measured:
         right = axes.twinx()
         right.plot(*zip(*measured, strict=True), color="tab:orange", marker="o", markersize=3)
-        right.set(ylabel=f"{metric} on held-out data", ylim=(0, 1.03))
+        right.set(ylabel=f"{metric} on held-out data", ylim=(0, 1.03 if share else None))
         right.yaxis.label.set_color("tab:orange")
     figure.savefig(path, dpi=120)
 

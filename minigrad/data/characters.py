@@ -1,0 +1,30 @@
+"""Text as numbers, one for each character. Knows no words."""
+
+import numpy as np
+
+
+class Characters:
+    """A vocabulary of characters; numbers below `reserved` are left for special tokens, which decode to nothing.
+
+    >>> Characters("hello").encode("hole")
+    array([1, 3, 2, 0])
+    """
+
+    def __init__(self, text, reserved=0):
+        self.symbols, self.reserved = "".join(sorted(set(text))), reserved
+        self.number = {c: i + reserved for i, c in enumerate(self.symbols)}
+
+    def __len__(self):
+        return len(self.symbols) + self.reserved
+
+    def encode(self, text):
+        """The numbers of the characters, an array (T,); a sentence if one is not in the vocabulary."""
+        unknown = sorted(set(text) - self.number.keys())
+        if unknown:
+            shown = " ".join(map(repr, unknown[:10])) + (" ..." if len(unknown) > 10 else "")
+            raise ValueError(f"The text holds {shown}, which the model's vocabulary does not; it knows {self.symbols!r}.")
+        return np.array([self.number[c] for c in text], dtype=np.int64)
+
+    def decode(self, numbers):
+        """The text of some numbers."""
+        return "".join(self.symbols[n - self.reserved] for n in numbers if n >= self.reserved)

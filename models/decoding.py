@@ -1,0 +1,244 @@
+"""Choosing tokens one after another: greedy, by chance, by beams. Knows logits and rows of tokens; not which model they come from.
+
+What is continued is an object with the rows so far (`tokens`), `logits()` for each row's next token, `append`, `select` and `history`:
+Prompts below for decoder-only models, models.transformer.Translation for the encoder-decoder.
+"""
+
+import warnings
+
+import numpy as np
+
+from minigrad import Tensor, no_grad, random
+
+# ---------------------------------------------------------------- what is continued
+
+
+class Prompts:
+    """Rows of tokens that a decoder-only model continues.
+
+    prompts   lists of token numbers; shorter ones are padded on the left, which nothing attends to and no position counts
+    cache     keep keys and values, so that each step computes the new token only. The logits are the same without.
+
+    Beyond the model's context the last max_len tokens count, moved to positions 0 .. max_len - 1: what was cached of them is
+    then of no use, as it was computed at other positions and from tokens now forgotten, so each step computes all anew.
+    """
+
+    pad = 0
+
+    def __init__(self, model, prompts, cache=True):
+        prompts = [np.asarray(p.data if isinstance(p, Tensor) else p).reshape(-1) for p in prompts]
+        lengths = np.array([len(p) for p in prompts])
+        if not len(prompts) or lengths.min() == 0:
+            raise ValueError("There is nothing to continue: a prompt needs at least one token.")
+        if lengths.max() > model.max_len:
+            warnings.warn(f"a prompt of {lengths.max()} tokens is longer than the context; the model sees the last {model.max_len} of it.", stacklevel=3)  # fmt: skip
+        self.model = model
+        self.tokens = np.full((len(prompts), lengths.max()), self.pad)
+        for row, prompt in zip(self.tokens, prompts, strict=True):
+            row[len(row) - len(prompt) :] = prompt
+        self.real = np.arange(lengths.max()) >= lengths.max() - lengths[:, None]  # (R, T): False where padded
+        self.cache = model.new_cache() if cache and self.tokens.shape[1] <= model.max_len else None
+
+    @no_grad()
+    def logits(self):
+        """(R, V) of each row's next token."""
+        new = self.tokens.shape[1] - (self.cache[0].length if self.cache else 0)
+        window = slice(-self.model.max_len, None)
+        real = self.real[:, window]
+        positions = np.maximum(np.cumsum(real, 1) - 1, 0)  # padding may stand anywhere: nothing sees it
+        mask = None if real.all() else Tensor(real[:, None, None, :])
+        with self.model.evaluating():
+            out = self.model(self.tokens[:, window][:, -new:], mask, positions[:, -new:], self.cache)
+        return out.data[:, -1]
+
+    def append(self, tokens):
+        """One more token (R,) for each row."""
+        self.tokens = np.concatenate([self.tokens, tokens[:, None]], 1)
+        self.real = np.concatenate([self.real, np.ones((len(tokens), 1), bool)], 1)
+        if self.tokens.shape[1] > self.model.max_len:
+            self.cache = None
+
+    def select(self, rows):
+        """Go on with these rows, in this order."""
+        self.tokens, self.real = self.tokens[rows], self.real[rows]
+        for layer in self.cache or ():
+            layer.select(rows)
+
+    def history(self):
+        """For each row the tokens it holds, without padding."""
+        return [row[real] for row, real in zip(self.tokens, self.real, strict=True)]
+
+
+# ---------------------------------------------------------------- choosing a token
+
+
+class Sampler:
+    """Chooses one token for each row: __call__(logits (R, V), rows) -> (R,). Applied in this order:
+
+    repetition_penalty   above 1: what the row holds already becomes less likely (Keskar et al. 2019, section 4.1)
+    temperature          logits are divided by it: below 1 bolder, above 1 more even; 0 takes the likeliest
+    top_k                only the k likeliest
+    top_p                only the likeliest that together reach this probability (Holtzman et al. 2020)
+    seed                 the same seed draws the same; each row has random numbers of its own, whatever stands beside it
+    """
+
+    def __init__(self, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0, seed=None):
+        _check(temperature, top_k, top_p, repetition_penalty)
+        self.temperature, self.top_k, self.top_p, self.repetition_penalty = temperature, top_k, top_p, repetition_penalty
+        self.seed, self.streams = seed, {}
+
+    def __call__(self, logits, rows=None):
+        logits = logits.astype(np.float64)
+        if self.repetition_penalty != 1:
+            for row, seen in zip(logits, rows.history(), strict=True):
+                seen = np.unique(seen)
+                row[seen] = np.where(row[seen] > 0, row[seen] / self.repetition_penalty, row[seen] * self.repetition_penalty)
+        if self.temperature == 0:
+            return logits.argmax(-1)
+        order, p = self.distribution(logits)
+        drawn = np.array([self._uniform(row) for row in range(len(p))])[:, None]
+        reached = np.cumsum(p, -1)
+        place = (reached <= drawn * reached[:, -1:]).sum(-1)
+        return order[np.arange(len(order)), np.minimum(place, (p > 0).sum(-1) - 1)]
+
+    def distribution(self, logits):
+        """(order, p): tokens (R, V) from likely to unlikely, and the probabilities they are drawn with."""
+        order = np.argsort(-logits, -1, kind="stable")
+        scaled = np.take_along_axis(logits, order, -1) / self.temperature
+        p = np.exp(scaled - scaled[:, :1])
+        p[:, self.top_k or p.shape[1] :] = 0
+        p /= p.sum(-1, keepdims=True)
+        if self.top_p is not None:
+            p[np.cumsum(p, -1) - p >= self.top_p] = 0  # those before it reach it already; the likeliest always stays
+            p /= p.sum(-1, keepdims=True)
+        return order, p
+
+    def _uniform(self, row):
+        if self.seed is None:
+            return random.stream("sampling").random()
+        if row not in self.streams:
+            self.streams[row] = random.fresh("sampling", self.seed, row)
+        return self.streams[row].random()
+
+
+def _check(temperature, top_k, top_p, repetition_penalty):
+    if not temperature >= 0:
+        raise ValueError(f"temperature must not be negative (0 takes the likeliest token), got {temperature}.")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k must leave at least one token, got {top_k}.")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p is a probability above 0, at most 1, got {top_p}.")
+    if not repetition_penalty > 0:
+        raise ValueError(f"repetition_penalty must be positive (1 is none), got {repetition_penalty}.")
+
+
+greedy = Sampler(temperature=0)
+
+# ---------------------------------------------------------------- one token after another
+
+
+def steps(rows, choose=greedy, max_new=100, stop=()):
+    """Yields (R,) tokens, step by step, until every row has said a token of `stop`, or max_new. After its stop a row gets pad."""
+    done = np.zeros(len(rows.tokens), bool)
+    for _ in range(max_new):
+        token = np.where(done, rows.pad, choose(rows.logits(), rows))
+        yield token
+        done |= np.isin(token, stop)
+        if done.all():
+            return
+        rows.append(token)
+
+
+def generate(model, prompts, max_new=100, stop=(), cache=True, **sampling):
+    """For each prompt the list of tokens that follow, up to and without its stop token. `sampling`: see Sampler."""
+    stop = np.atleast_1d(np.asarray(stop, dtype=int))
+    table = np.array([*steps(Prompts(model, prompts, cache), Sampler(**sampling), max_new, stop)]).T  # (R, <= max_new)
+    return [until(row, stop) for row in table.reshape(len(prompts), -1)]
+
+
+def stream(model, prompt, max_new=100, stop=(), cache=True, **sampling):
+    """The tokens that follow one prompt, each as soon as it is known."""
+    stop = np.atleast_1d(np.asarray(stop, dtype=int))
+    for (token,) in steps(Prompts(model, [prompt], cache), Sampler(**sampling), max_new, stop):
+        if token in stop:
+            return
+        yield int(token)
+
+
+def until(row, stop):
+    """The tokens before the first that is in `stop`, as a list."""
+    at = np.flatnonzero(np.isin(row, stop))
+    return row[: at[0] if len(at) else None].tolist()
+
+
+# ---------------------------------------------------------------- several at once
+
+
+def beam_search(rows, beams=4, max_new=100, stop=(), length_penalty=0.6):
+    """For each row the likeliest continuation found, as a list up to and with its stop token; and their scores (R,).
+
+    Each step keeps the `beams` likeliest ways to go on. The score of a finished one is its log probability divided by
+    ((5 + length) / 6)^length_penalty, else short ones would win (Wu et al. 2016, equation 14). A row is settled when as many
+    ways have finished as there are beams; with one beam this is greedy decoding.
+    """
+    if beams < 1:
+        raise ValueError(f"beam search needs at least one beam, got {beams}.")
+    R, start, stop = len(rows.tokens), rows.tokens.shape[1], np.atleast_1d(np.asarray(stop, dtype=int))
+    searches = [Beams(beams, stop, length_penalty) for _ in range(R)]
+    rows.select(np.repeat(np.arange(R), beams))
+    for _ in range(max_new):
+        log_p = _log_softmax(rows.logits()).reshape(R, beams, -1)  # (R, K, V)
+        written = rows.tokens[:, start:].reshape(R, beams, -1)
+        chosen = [search.advance(log_p[r], written[r]) for r, search in enumerate(searches)]
+        rows.select(np.concatenate([r * beams + beam for r, (beam, _) in enumerate(chosen)]))
+        rows.append(np.concatenate([token for _, token in chosen]))
+        if all(search.settled for search in searches):
+            break
+    written = rows.tokens[:, start:].reshape(R, beams, -1)
+    best = [search.best(written[r]) for r, search in enumerate(searches)]
+    return [tokens for tokens, _ in best], np.array([score for _, score in best])
+
+
+class Beams:
+    """The search of one row: the log probabilities of its open beams, and what has finished, with scores."""
+
+    def __init__(self, count, stop, length_penalty):
+        self.count, self.stop, self.length_penalty, self.finished = count, stop, length_penalty, []
+        self.log_p = np.full(count, -np.inf)
+        self.log_p[0] = 0  # at first all beams are the same: count one
+
+    @property
+    def settled(self):
+        return len(self.finished) >= self.count
+
+    def score(self, log_p, length):
+        return log_p / ((5 + length) / 6) ** self.length_penalty
+
+    def advance(self, log_p, written):
+        """log_p (K, V) of the next tokens, written (K, T) -> (beams to go on with (K,), the token for each)."""
+        total = (self.log_p[:, None] + log_p).reshape(-1)  # (K V,)
+        likeliest = np.argsort(-total, kind="stable")[: self.count * (1 + len(self.stop))]  # so many that enough go on
+        beam, token = np.divmod(likeliest, log_p.shape[1])
+        ends = np.isin(token, self.stop)
+        for i in np.flatnonzero(ends[: self.count]):
+            if not self.settled and total[likeliest[i]] > -np.inf:
+                tokens = [*written[beam[i]].tolist(), int(token[i])]
+                self.finished.append((tokens, self.score(total[likeliest[i]], len(tokens))))
+        going = np.flatnonzero(~ends)[: self.count]
+        self.log_p = np.full(self.count, -np.inf)  # fewer than K can go on if the vocabulary is smaller
+        self.log_p[: len(going)] = total[likeliest[going]]
+        fill = np.resize(going, self.count) if len(going) else np.zeros(self.count, int)
+        return beam[fill], token[fill]
+
+    def best(self, written):
+        """(tokens, score) of the best that finished, or of the open ones too if fewer finished than there are beams."""
+        found = list(self.finished)
+        if not self.settled:
+            found += [(row.tolist(), self.score(p, len(row))) for row, p in zip(written, self.log_p, strict=True)]
+        return max(found, key=lambda pair: pair[1])
+
+
+def _log_softmax(logits):
+    x = logits.astype(np.float64)
+    x -= x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))

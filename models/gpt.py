@@ -1,0 +1,134 @@
+"""GPT-2: a decoder-only Transformer (Radford et al. 2019), with the names of the published weights. Knows tokens, not text.
+
+Pre-norm, learned positions, the tanh form of GELU, and an output that is the token embedding again.
+"""
+
+import math
+
+import numpy as np
+
+from minigrad import Tensor
+from minigrad import functional as F
+from minigrad.nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, init
+from models.attention import KVCache, MultiHeadAttention, causal_mask
+from models.positional import LearnedPositions
+
+
+class CausalSelfAttention(MultiHeadAttention):
+    """MultiHeadAttention whose three projections lie in one matrix, c_attn."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0, bias=True):
+        super().__init__(d_model, num_heads, dropout, bias)
+        del self.q_proj, self.k_proj, self.v_proj, self.out_proj
+        self.c_attn = Linear(d_model, 3 * d_model, bias)
+        self.c_proj = Linear(d_model, d_model, bias)
+
+    def forward(self, x, mask=None, cache=None):
+        """x (B, T, C) -> (B, T, C)."""
+        q, k, v = (self.split(part) for part in self.c_attn(x).chunk(3, -1))  # (B, H, T, D) each
+        k, v = (k, v) if cache is None else cache.update(k, v)
+        return self.c_proj(self.attend(q, k, v, mask, self.keep_weights)[0])
+
+
+class MLP(Module):
+    """The feed-forward network."""
+
+    def __init__(self, d_model, d_ff, bias=True):
+        self.c_fc = Linear(d_model, d_ff, bias)
+        self.c_proj = Linear(d_ff, d_model, bias)
+
+    def forward(self, x):
+        return self.c_proj(F.gelu(self.c_fc(x), "tanh"))
+
+
+class Block(Module):
+    """Attention and feed-forward, each normed before and added to what came in."""
+
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, bias=True):
+        self.ln_1 = LayerNorm(d_model, bias=bias)
+        self.attn = CausalSelfAttention(d_model, num_heads, dropout, bias)
+        self.ln_2 = LayerNorm(d_model, bias=bias)
+        self.mlp = MLP(d_model, d_ff, bias)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x, mask=None, cache=None):
+        x = x + self.dropout(self.attn(self.ln_1(x), mask, cache))
+        return x + self.dropout(self.mlp(self.ln_2(x)))
+
+
+class GPT(Module):
+    """Tokens in, logits for each next token out.
+
+    max_len   the context: how many tokens it can look at
+    d_ff      4 d_model unless given
+    bias      False leaves out the biases of linear layers and norms
+    """
+
+    def __init__(self, vocab_size, d_model=768, num_heads=12, num_layers=12, max_len=1024, dropout=0.1, bias=True, d_ff=None):
+        self.max_len = max_len
+        self.wte = Embedding(vocab_size, d_model)
+        self.wpe = LearnedPositions(max_len, d_model)
+        self.drop = Dropout(dropout)
+        self.h = ModuleList(Block(d_model, num_heads, d_ff or 4 * d_model, dropout, bias) for _ in range(num_layers))
+        self.ln_f = LayerNorm(d_model, bias=bias)
+        self._first_values(num_layers)
+
+    def _first_values(self, num_layers):
+        """Normal with 0.02, biases 0. What is added to the residual stream starts smaller, so that depth does not widen it:
+        there are 2 num_layers such sums."""
+        for name, p in self.named_parameters():
+            if name.endswith("c_proj.weight"):
+                init.normal_(p, std=0.02 / math.sqrt(2 * num_layers))
+            elif p.ndim > 1:
+                init.normal_(p, std=0.02)
+            elif name.endswith(("c_attn.bias", "c_fc.bias", "c_proj.bias")):
+                init.zeros_(p)
+
+    def new_cache(self):
+        """An empty KVCache for each layer."""
+        return [KVCache(self.max_len) for _ in self.h]
+
+    def forward(self, tokens, mask=None, positions=None, cache=None):
+        """tokens (B, T) -> logits (B, T, V): at each place, of the token that comes next.
+
+        mask        what else must not be seen, such as padding; no token ever sees a later one
+        positions   (T,) or (B, T), where the tokens do not simply follow each other
+        cache       from new_cache(): `tokens` then continue those already in it, and mask reaches over all of them
+        """
+        tokens = token_numbers(tokens)
+        seen, positions = in_context(tokens, mask, positions, cache)
+        x = self.drop(self.wte(tokens) + self.wpe(positions))  # (B, T, C)
+        for i, block in enumerate(self.h):
+            x = block(x, seen, None if cache is None else cache[i])
+        return F.linear(self.ln_f(x), self.wte.weight)  # (B, T, V)
+
+
+def token_numbers(tokens):
+    """A Tensor (B, T) of what was given, or a sentence."""
+    tokens = tokens if isinstance(tokens, Tensor) else Tensor(np.asarray(tokens))
+    if tokens.ndim != 2 or 0 in tokens.shape:
+        raise ValueError(f"tokens must be token numbers of shape (batch, length), neither of them 0; got shape {tokens.shape}.")
+    return tokens
+
+
+def in_context(tokens, mask, positions, cache):
+    """(mask, positions) of tokens (B, T) that follow those in the cache: causal, and what `mask` asks for besides."""
+    T, past = tokens.shape[1], cache[0].length if cache else 0
+    causal = causal_mask(T, past + T)
+    if positions is None:
+        positions = np.arange(past, past + T)
+    return causal if mask is None else causal & mask, positions
+
+
+def from_gpt2_state(state):
+    """The published weights' state under our names: without "transformer." and the masks it carries, and with its Conv1D
+    weights (in, out) transposed to (out, in)."""
+    out = {}
+    for name, value in state.items():
+        name = name.removeprefix("transformer.")
+        if name == "lm_head.weight" or name.endswith((".attn.bias", ".attn.masked_bias")):
+            continue
+        array = value.detach().numpy() if hasattr(value, "detach") else np.asarray(value)
+        turned = name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
+        out[name] = np.ascontiguousarray(array.T) if turned else array
+    return out

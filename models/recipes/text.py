@@ -1,0 +1,114 @@
+"""text: a GPT learns to write, one character after another. Knows files of text; without one it reads Python's own manual.
+
+The defaults are nanoGPT's recipe for a processor without graphics card (github.com/karpathy/nanoGPT, README): a few minutes.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from minigrad import functional as F
+from minigrad import random
+from minigrad.data import Characters
+from minigrad.modes import no_grad
+from minigrad.trainer import Recipe
+from models import decoding
+from models.gpt import GPT
+
+
+def manual():
+    """The prose of Python's manual, as it comes with Python: about 460,000 characters."""
+    from pydoc_data.topics import topics
+
+    return "\n\n".join(topics[name].strip() for name in sorted(topics))
+
+
+def read(path):
+    """A file of text, or a sentence."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise ValueError(f"The text {path} could not be read: {reason}.") from None
+
+
+class Text(Recipe):
+    """A character GPT on the first nine tenths of a text, tested on the last."""
+
+    name = "text"
+    help = "a GPT learns to write like a text: --text FILE, or Python's own manual (a few minutes)"
+    defaults = dict(text=None, steps=2000, batch_size=12, lr=1e-3, d_model=128, layers=4, heads=4, d_ff=512, context=64, dropout=0.0)
+    metric, share = "bits per character", False
+    betas, weight_decay, last_lr, evaluate_every = (0.9, 0.99), 0.1, 0.1, 250
+    generating = ("temperature", "top_k", "top_p", "repetition_penalty", "beam", "max_new", "seed")
+    example = "The "
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self._numbers, known = None, "vocabulary" in self.settings  # a run remembers it: to write, its text is not needed
+        self.vocabulary = Characters(self.settings["vocabulary"] if known else self._text())
+        self.settings["vocabulary"] = self.vocabulary.symbols
+        if not known:
+            self.split()  # a text that is too short is said before anything starts
+
+    def _text(self):
+        return manual() if self.settings["text"] is None else read(self.settings["text"])
+
+    def split(self):
+        """(training, validation) token numbers."""
+        if self._numbers is None:
+            self._numbers = self.vocabulary.encode(self._text())
+        numbers, context = self._numbers, self.settings["context"]
+        cut = len(numbers) * 9 // 10
+        if len(numbers) - cut <= context:
+            raise ValueError(f"The text is too short: its last tenth, {len(numbers) - cut} characters, must be longer than the context of {context}.")  # fmt: skip
+        return numbers[:cut], numbers[cut:]
+
+    def model(self):
+        s = self.settings
+        return GPT(len(self.vocabulary), s["d_model"], s["heads"], s["layers"], s["context"], s["dropout"], d_ff=s["d_ff"])
+
+    def batch(self, step):
+        """(tokens (B, T), the ones that follow (B, T)), cut out anywhere."""
+        training, T = self.split()[0], self.settings["context"]
+        starts = random.fresh("data", step).integers(len(training) - T, size=self.settings["batch_size"])
+        return windows(training, starts, T)
+
+    def loss(self, model, batch):
+        tokens, following = batch
+        return F.cross_entropy(model(tokens).reshape(-1, len(self.vocabulary)), following.reshape(-1))
+
+    @no_grad()
+    def evaluate(self, model, final=False):
+        """The loss in nats and in bits, over the whole validation text at the end, over 200 places of it meanwhile."""
+        validation, T = self.split()[1], self.settings["context"]
+        starts = np.arange(0, len(validation) - T, T)
+        if not final and len(starts) > 200:
+            starts = starts[np.linspace(0, len(starts) - 1, 200).astype(int)]
+        parts = np.array_split(starts, math.ceil(len(starts) / 50))
+        losses = [self.loss(model, windows(validation, part, T)).item() for part in parts]
+        loss = float(np.average(losses, weights=[len(part) for part in parts]))
+        return {self.metric: loss / math.log(2), "validation loss": loss}
+
+    def samples(self, model, count=1):
+        """What the model writes after the first words of the validation text."""
+        start = self.split()[1][: min(16, self.settings["context"])]
+        written = decoding.stream(model, start, max_new=160, temperature=0.8, seed=0)
+        return [(self.vocabulary.decode(start), self.vocabulary.decode(written), None)]
+
+    def stream(self, model, prompt, beam=None, max_new=500, **sampling):
+        """The continuation of a prompt, character by character."""
+        start = self.vocabulary.encode(prompt)
+        if beam is None:
+            tokens = decoding.stream(model, start, max_new, **sampling)
+        else:
+            tokens = decoding.beam_search(decoding.Prompts(model, [start]), beam, max_new)[0][0]
+        for token in tokens:
+            yield self.vocabulary.decode([token])
+
+
+def windows(numbers, starts, length):
+    """(tokens (B, T), the ones that follow (B, T)) from each start."""
+    at = starts[:, None] + np.arange(length)
+    return numbers[at], numbers[at + 1]
