@@ -1,6 +1,7 @@
 """python -m minigrad.gradcheck: check every op, kernel, layer, block and model against finite differences, and print a table.
 
-Knows where the samples are declared; exits with 1 if a gradient is wrong.
+--mistakes shows what the checker says of the mistakes people make; --mutations spoils every rule in turn and counts how many are
+caught and named. Knows where the samples are declared; exits with 1 if a gradient is wrong.
 """
 
 import argparse
@@ -10,7 +11,7 @@ import time
 import numpy as np
 
 from minigrad import manual_seed, samples
-from minigrad.gradcheck import TOLERANCE, check
+from minigrad.gradcheck import TOLERANCE, GradcheckError, Result, check, mistakes, mutations
 from minigrad.nn import samples as nn_samples
 from models import samples as model_samples
 
@@ -26,29 +27,42 @@ def worst(sample, order):
     """The worst Result of a sample's tensors; small ones entry by entry, whole models along random directions."""
     manual_seed(0)
     fun, inputs = sample.make(np.random.default_rng(0))
-    return max(check(fun, inputs, order=order, fast=sample.fast, seed=1), key=lambda result: result.error)
+    try:
+        return check(fun, inputs, order=order, fast=sample.fast, seed=1).worst
+    except GradcheckError as error:  # backward failed altogether
+        return Result(sample.name, float("inf"), (), np.nan, np.nan, 0.0, problem=str(error))
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m minigrad.gradcheck", description=__doc__.split("\n")[0].split(": ")[1])
     parser.add_argument("names", nargs="*", help="check only what contains one of these words, e.g. attention residual")
     parser.add_argument("--group", choices=GROUPS, action="append", help="check only this group (may be given again)")
+    parser.add_argument("--mistakes", action="store_true", help="show typical mistakes of a hand-written backward, and what is said of each")
+    parser.add_argument("--mutations", action="store_true", help="spoil every rule and the engine, and count what is caught and named")
     options = parser.parse_args(argv)
-    chosen = [
-        s for s in all_samples()
-        if (not options.names or any(n.lower() in s.name.lower() for n in options.names)) and (not options.group or s.group in options.group)
-    ]  # fmt: skip
+    if options.mistakes:
+        return mistakes.main()
+    if options.mutations:
+        return mutations.main()
+    chosen = [s for s in all_samples() if not options.group or s.group in options.group]
+    chosen = [s for s in chosen if not options.names or any(n.lower() in s.name.lower() for n in options.names)]
     if not chosen:
         parser.error(f"nothing matches {' '.join(options.names)}; run without a word to see all names.")
+    return table(chosen)
+
+
+def table(chosen):
+    """Check the samples and print a line of each; 1 if any is wrong."""
     print(f"{'':10s} {'':38s} {'1st order':>10s} {'2nd order':>10s} {'time':>8s}")
     failed, start = 0, time.perf_counter()
     for sample in chosen:
         began = time.perf_counter()
-        first, second = worst(sample, 1), worst(sample, 2)
-        wrong = [f"wrong: {r}" for r in (first, second) if not r.error <= TOLERANCE]
+        results = worst(sample, 1), worst(sample, 2)
+        wrong = [f"wrong: {r}" for r in results if not r.right()]
         failed += bool(wrong)
-        notes = "  " + "; ".join(wrong or [r.note for r in (first,) if r.note])
-        print(f"{sample.group:10s} {sample.name:38s} {first.error:10.1e} {second.error:10.1e} {1e3 * (time.perf_counter() - began):6.0f}ms{notes}".rstrip())  # fmt: skip
+        figures = " ".join(f"{r.error:10.1e}" for r in results)
+        notes = "; ".join(wrong or [r.note for r in results[:1] if r.note])
+        print(f"{sample.group:10s} {sample.name:38s} {figures} {1e3 * (time.perf_counter() - began):6.0f}ms  {notes}".rstrip())
     print(
         f"\n{len(chosen)} checked in {time.perf_counter() - start:.1f} s, {failed} wrong. The figures are max|backward - differences| over the "
         f"largest gradient (at least 1e-3), float64; up to {TOLERANCE:g} counts as right."

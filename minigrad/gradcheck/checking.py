@@ -83,7 +83,10 @@ class BackwardFailed(GradcheckError):
 def _with_reasons(headline, report, fun, inputs, order, seed):
     from minigrad.gradcheck.reasons import reasons  # it checks parts of the function with what is here
 
-    diagnoses, where = reasons(report, fun, inputs, order, seed)
+    try:
+        diagnoses, where = reasons(report, fun, inputs, order, seed)
+    except Exception as error:  # a diagnosis that fails must not hide what it was to explain
+        diagnoses, where = [], f"(No diagnosis: {type(error).__name__}: {error})"
     return GradcheckError(explained(headline, diagnoses, where), report, diagnoses)
 
 

@@ -37,7 +37,7 @@ def diagnose(evidence, most=2):
         for h in HYPOTHESES:
             sentence = h.test(evidence) if h.name not in found and not (h.last_resort and found) else None
             if sentence:
-                found[h.name] = Diagnosis(h.name, sentence)
+                found[h.name] = Diagnosis(h.name, sentence, evidence)
             if len(found) == most:
                 break
     return list(found.values())
@@ -50,8 +50,9 @@ class Evidence:
     x         the input                                   g, y       the incoming gradients and the outputs
     args      everything the function was given           position   which of them x is (None: x is a parameter)
     jacobian  of the outputs by x, where it is small      kinks      where the slope jumps
-    siblings  the Evidence of all inputs, this one too    call       call(g, y, args) -> raw: backward again, with other things
-    uses      the gradient through each use of x alone, where a graph can tell
+    siblings  the Evidence of all inputs, this one too    forward    forward(args) -> y again, with other arguments
+    call      call(g, y, args) -> raw: backward again, with other things
+    others    (position, what the rule of that argument gives, as a function), where arguments have rules of their own
     """
 
     name: str
@@ -65,8 +66,9 @@ class Evidence:
     jacobian: np.ndarray | None = None
     kinks: np.ndarray | None = None
     siblings: list = field(default_factory=list)
+    forward: object = None
     call: object = None
-    uses: list = field(default_factory=list)
+    others: list = field(default_factory=list)
     failure: Exception | None = None  # what backward raised instead of giving a gradient
     words: tuple = ("input", "backward")  # how an argument and its derivative are called
 

@@ -49,7 +49,15 @@ def _settings(evidence):
 
 
 def _sizes(evidence):
-    """(n, what has this size): the lengths of all axes, the sizes of all arrays, whole numbers among the arguments."""
+    """(n, what has this size), each n once."""
+    seen = {}
+    for n, place in _every_size(evidence):
+        seen.setdefault(n, place)
+    return seen.items()
+
+
+def _every_size(evidence):
+    """The lengths of all axes, the sizes of all arrays, whole numbers among the arguments."""
     arrays = [("the output", y) for y in evidence.y] + [(evidence.me, evidence.x)]
     arrays += [(evidence.called(i), arg) for i, arg in enumerate(evidence.args) if isinstance(arg, np.ndarray)]
     for name, array in arrays:

@@ -165,6 +165,7 @@ class Pair:
         every = []
         for k, i in enumerate(self.places):
             every.append(Evidence(f"input {i}", None, None, self.args[i], [g], [y], self.args, i, siblings=every))
+            every[-1].forward = lambda args: [self.run(args)[0]]
             every[-1].call = lambda g, y, args, k=k: self.gradients(g, y, args)[k]
         return every
 

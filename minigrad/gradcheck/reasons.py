@@ -11,7 +11,7 @@ def explanations(evidence):
     for e in every:
         found = diagnose(e)
         if found:
-            return found if e is every[0] else [Diagnosis(d.name, f"{e.name}: {d.sentence}") for d in found]
+            return found if e is every[0] else [Diagnosis(d.name, f"{e.name}: {d.sentence}", e) for d in found]
     return [unknown(every[0])] if every else []
 
 
@@ -20,7 +20,7 @@ def unknown(e):
     if e.failure is not None:
         return Diagnosis("fails", f"backward cannot be computed: see that its shapes fit those of the inputs; {e.name} has {e.x.shape}.")
     if e.a is None:
-        return Diagnosis("unknown", f"the gradient of {e.name} does not have its shape {e.x.shape}, and summing or transposing does not help.")
+        return Diagnosis("unknown", f"the gradient of {e.name} does not have its shape {e.x.shape}, and summing or transposing does not help.", e)
     wrong = int(e.wrong.sum())
     places = []
     for axis in range(e.x.ndim if wrong < e.x.size else 0):
@@ -29,7 +29,7 @@ def unknown(e):
         if not hit.all():
             places.append(f"index {', '.join(str(int(i)) for i in hit.nonzero()[0][:6])} of axis {axis}")
     where = f", all at {' and '.join(places)}" if places else ""
-    return Diagnosis("unknown", f"none of the usual mistakes fits all entries; {wrong} of {e.x.size} entries are wrong{where}.")
+    return Diagnosis("unknown", f"none of the usual mistakes fits all entries; {wrong} of {e.x.size} entries are wrong{where}.", e)
 
 
 def reasons(report, fun, inputs, order, seed):

@@ -29,6 +29,9 @@ def swapped_arguments(e):
         for j in arrays[: arrays.index(i)]:
             if _works(e, args=_with(_with(e.args, i, e.args[j]), j, e.args[i])):
                 return f"{e.backward} has its arguments {j} and {i} in the wrong order: with the two exchanged it is right."
+    for j, rule in e.others:
+        if _is_right(e, rule):
+            return f"the rules of the arguments {e.position} and {j} are exchanged: that of {j} gives the right gradient of {e.position}."
 
 
 @hypothesis("transposed factor")
@@ -51,10 +54,13 @@ def _with(items, i, item):
 
 def _works(e, g=None, y=None, args=None):
     """Does backward give the right gradient if it is given these?"""
-    if e.call is None:
-        return False
+    given = (e.g if g is None else g, e.y if y is None else y, e.args if args is None else args)
+    return e.call is not None and _is_right(e, lambda: e.call(*given))
+
+
+def _is_right(e, backward):
     try:
-        found = e.call(e.g if g is None else g, e.y if y is None else y, e.args if args is None else args)
+        found = backward()
     except Exception:  # whatever a rule may raise when it is given something else
         return False
     if not isinstance(found, np.ndarray):
@@ -62,3 +68,17 @@ def _works(e, g=None, y=None, args=None):
     found = found if found.shape == e.x.shape else summed_to(found, e.x.shape)
     apart = np.abs(found - e.n).max(initial=0) if found is not None and found.shape == e.x.shape else np.inf
     return bool(apart <= 1e-6 * e.scale)
+
+
+# ---------------------------------------------------------------- nothing of that
+
+
+@hypothesis("not finite")
+def not_finite(e):
+    if isinstance(e.raw, np.ndarray) and e.raw.shape == e.x.shape and e.raw.size and not np.isfinite(e.raw).all():
+        bad = ~np.isfinite(e.raw)
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        return (
+            f"{bad.sum()} of {bad.size} entries are NaN or inf, the first at index {where}, where the input is {e.x[where]:.4g}: look for a division by 0, a log of 0, "
+            "or a root of something negative there."
+        )

@@ -67,6 +67,7 @@ class Diagnosis:
 
     name: str
     sentence: str
+    evidence: object = field(default=None, repr=False, compare=False)  # what it was judged by
 
     def __str__(self):
         return self.sentence

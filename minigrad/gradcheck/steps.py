@@ -8,7 +8,7 @@ import numpy as np
 
 from minigrad import random
 from minigrad._tensor import Tensor
-from minigrad.autograd import RULES, KernelRow, Node, name_of, oldest_first
+from minigrad.autograd import RULES, KernelRow, Node, Row, name_of, oldest_first
 from minigrad.gradcheck.checking import judged
 from minigrad.gradcheck.diagnosis import only_float32
 from minigrad.gradcheck.evidence import Evidence, summed_to
@@ -17,6 +17,8 @@ from minigrad.modes import no_grad
 from minigrad.recompute import recomputed
 
 LARGEST = 20_000  # entries of an argument that is still checked entry by entry, where its slope along a direction was wrong
+
+SYMMETRIC = {np.linalg.cholesky}  # functions of symmetric matrices: their two halves move together
 
 
 def steps_of(starts):
@@ -77,8 +79,8 @@ class Step:
         y = self.value if args is None else self.run(args)[0]
         return [part for part in (y if isinstance(y, Several) else [y]) if part.dtype.kind == "f"]
 
-    def gradients(self, g, y, args):
-        """What the rules give for each place, as arrays (of a function of several values: in one row)."""
+    def gradient(self, i, g, y, args):
+        """What the rule of argument i gives, as an array (of a function of several values: in one row)."""
         value, saved = self.run(self.args) if isinstance(self.row, KernelRow) else (self.value, None)
         if isinstance(value, Several):
             incoming, given = iter(g), iter(y)
@@ -86,14 +88,20 @@ class Step:
             y = Several(next(given) if part.dtype.kind == "f" else part for part in value)
         else:
             g, y = g[0], y[0]
-        node = Node(self.node.fun, args, self.node.kwargs, self.node.needs, y, [0], value.shape, value.dtype, saved)
-        found = self.row.vjp(node, g, y, list(args), self.node.needs)
-        return [_in_a_row(found[i], args[i]) for i in self.places]
+        needs = tuple(j == i for j in range(len(args)))
+        node = Node(self.node.fun, args, self.node.kwargs, needs, y, [0], value.shape, value.dtype, saved)
+        return _as_array(self.row.vjp(node, g, y, list(args), needs)[i], self.args[i])
+
+    def other_rules(self):
+        """The arguments that have a rule of their own, other than one for all."""
+        if type(self.row) is Row:
+            return range(len(self.row.rules))
+        return range(len(self.args)) if isinstance(self.row, KernelRow) else []
 
 
-def _in_a_row(gradient, arg):
+def _as_array(gradient, arg):
     if not isinstance(arg, Several):
-        return gradient
+        return np.asarray(gradient) if isinstance(gradient, (np.generic, float)) else gradient
     return flat(np.zeros(part.shape) if d is None else d for d, part in zip(gradient, arg, strict=True))
 
 
@@ -133,10 +141,8 @@ class Rerun(Step):
                 np.copyto(tensor.data, array)
         return (Several(values) if self.run_again.several else values[0]), None
 
-    def gradients(self, g, y, args):
-        g = tuple(Tensor(part) for part in g) if self.run_again.several else Tensor(g[0])
-        found = self.row.vjp(self.node, g.data if isinstance(g, Tensor) else tuple(part.data for part in g), None, None, self.node.needs)
-        return [found[i] for i in self.places]
+    def gradient(self, i, g, y, args):
+        return self.row.vjp(self.node, tuple(g) if self.run_again.several else g[0], None, None, self.node.needs)[i]
 
 
 # ---------------------------------------------------------------- is its rule right?
@@ -144,24 +150,49 @@ class Rerun(Step):
 
 def examine(step, rng):
     """The Results of those arguments whose gradient is wrong. Most are settled by one step along a random direction."""
-    g = [rng.standard_normal(y.shape) for y in step.outputs()]
-    every = []
+    g, every = [rng.standard_normal(y.shape) for y in step.outputs()], []
     for i in step.places:
-        x = flat(step.args[i]) if isinstance(step.args[i], Several) else np.array(step.args[i])
-        every.append(Evidence(f"argument {i}", None, None, x, g, step.outputs(), step.args, i, siblings=every, words=("argument", f"the rule of {step.name}")))
-    try:
-        for e, raw in zip(every, step.gradients(g, step.outputs(), step.args), strict=True):
-            e.raw = _summed(raw, e.x.shape)
-    except Exception as error:  # whatever a wrong rule may raise
-        for e in every:
-            e.failure = error
-    for k, e in enumerate(every):
-        e.call = lambda g, y, args, k=k: step.gradients(g, y, args)[k]
+        every.append(_evidence(step, i, g, every))
     suspects = [e for e in every if not _along(e, step, rng)]
-    if suspects:
-        results = {e.name: judged(e, slopes(e.x, _values(step, e), flat(e.g))) for e in every if e.x.size <= LARGEST}
-        return [_failed(r) for r in results.values() if not r.right() and r.evidence in suspects]
-    return []
+    if not suspects:
+        return []
+    results = [judged(e, slopes(e.x, _values(step, e), flat(e.g))) for e in every if e.x.size <= LARGEST]
+    return [_failed(r) for r in results if not r.right() and r.evidence in suspects]
+
+
+def _evidence(step, i, g, every):
+    """What the rule gives for one argument, and what its diagnosis may want to know."""
+    x, args = step.args[i], step.args
+    shape = flat(x).shape if isinstance(x, Several) else np.shape(x)
+    e = Evidence(f"argument {i}", None, None, x, g, step.outputs(), args, i, siblings=every, words=("argument", f"the rule of {step.name}"))
+    try:
+        raw = step.gradient(i, g, e.y, args)
+        stretched = _stretched(step, i, raw)
+        if stretched is not None:  # then no sum hides what the rule does to each entry
+            e.args = (*args[:i], stretched, *args[i + 1 :])
+        else:
+            raw = _summed(raw, shape)
+        e.raw = raw
+    except Exception as error:  # whatever a wrong rule may raise
+        e.failure = error
+    e.x = flat(x) if isinstance(x, Several) else np.array(e.args[i])
+    e.forward = step.outputs
+    e.call = lambda g, y, args: step.gradient(i, g, y, args)
+    e.others = [(j, lambda j=j: step.gradient(j, g, e.y, e.args)) for j in step.other_rules() if j != i]
+    return e
+
+
+def _stretched(step, i, raw):
+    """Argument i as broadcasting stretched it, if the rule's gradient is for that, and the function gives the same for it."""
+    x = step.args[i]
+    if not (isinstance(raw, np.ndarray) and isinstance(x, np.ndarray) and raw.shape != x.shape and _summed(raw, x.shape) is not raw):
+        return None
+    stretched = np.broadcast_to(x, raw.shape).copy()
+    try:
+        same = np.array_equal(flat(step.outputs((*step.args[:i], stretched, *step.args[i + 1 :]))), flat(step.outputs()), equal_nan=True)
+    except Exception:  # a function that does not broadcast
+        return None
+    return stretched if same else None
 
 
 def _failed(result):
@@ -189,6 +220,8 @@ def _values(step, e):
                 parts.append(x[start : start + part.size].reshape(part.shape))
                 start += part.size
             x = Several(parts)
+        elif step.node.fun in SYMMETRIC:
+            x = (x + x.mT) / 2
         return flat(step.outputs((*step.args[: e.position], x, *step.args[e.position + 1 :])))
 
     return values

@@ -39,6 +39,26 @@ def second_term(e):
                 )
 
 
+@hypothesis("cross terms")
+def attention_weights(e):
+    """The difference of the queries' gradient is, for each query, one number times the average of the keys."""
+    arrays = [i for i, arg in enumerate(e.args) if isinstance(arg, np.ndarray) and arg.ndim > 1 and arg.dtype.kind == "f"]
+    if e.forward is None or e.a is None or len(arrays) < 3 or e.x.shape[-1] < 3 or e.position not in arrays:
+        return None
+    q, k, v = arrays[:3]
+    if e.position != q or e.args[k].shape[:-1] != e.args[v].shape[:-1]:
+        return None
+    try:
+        averages = e.forward((*e.args[:v], e.args[k], *e.args[v + 1 :]))[0]
+    except Exception:  # it was no attention
+        return None
+    if averages.shape == e.x.shape and _spans(e, [averages], (e.x.ndim - 1,)):
+        return (
+            "the softmax of the attention weights was treated as elementwise: what is missing is, for each query, one number times the average of the keys. With "
+            "p = softmax(s) and dp = g @ v.T: ds = p * (dp - (dp * p).sum(-1, keepdims=True))."
+        )
+
+
 def _softmaxes(e, axes):
     for y in e.beside_x(e.one_y):
         yield "y", y
@@ -56,12 +76,15 @@ def normalisation(e):
         one, xhat = np.ones(e.x.shape), e.x - e.x.mean(axes, keepdims=True)
         if np.prod([e.x.shape[i] for i in axes]) < 4:
             continue
-        for directions, what in (([one], "mean(h)"), ([xhat], "xhat * mean(h * xhat)"), ([one, xhat], "mean(h) and xhat * mean(h * xhat)")):
+        for directions, shape, what in (
+            ([one], "one number for all of them", "mean(h)"),
+            ([xhat], "a multiple of xhat", "xhat * mean(h * xhat)"),
+            ([one, xhat], "a number and a multiple of xhat", "mean(h) and xhat * mean(h * xhat)"),
+        ):
             if _spans(e, directions, axes):
-                which = "the same number for all of them" if directions == [one] else "made of " + ("xhat alone" if len(directions) == 1 else "a constant and xhat")
                 return (
-                    f"what is missing or too much is, along axis {_listed(axes)}, {which}: the gradient through the mean and the variance of a normalisation. Layer norm, with "
-                    f"h = g * weight: dx = (h - mean(h) - xhat * mean(h * xhat)) / sigma; {what} was left out (or a mean over the axis was)."
+                    f"what is missing or too much is, along axis {_listed(axes)}, {shape}: the gradient through the mean and the variance of a normalisation. Layer norm, "
+                    f"with h = g * weight: dx = (h - mean(h) - xhat * mean(h * xhat)) / sigma; {what} was left out (or the gradient through a mean was)."
                 )
 
 
@@ -122,4 +145,21 @@ def straight_through(e):
         return (
             f"the incoming gradient is passed on unchanged {where}, as if the function were the identity: multiply it by the function's own slope (the chain rule), "
             "and for relu or a mask let nothing pass where the output is flat."
+        )
+
+
+@hypothesis("mask", last_resort=True)
+def leaks_where_flat(e):
+    if e.a is None or not e.wrong.any() or e.wrong.all():
+        return None
+    for arg in e.args:
+        if isinstance(arg, np.ndarray) and arg.dtype == bool:
+            for mask in e.beside_x(arg):
+                for value in (True, False):
+                    if (mask == value)[e.wrong].all():
+                        return f"it is wrong only where the mask is {value}: the mask of forward must act on the gradient too (g * mask, or 0 where masked)."
+    if not e.n[e.wrong].any() and e.n.any():
+        return (
+            f"it is wrong only at the {int(e.wrong.sum())} of {e.wrong.size} entries where nothing should arrive, because the output does not depend on them (masked, "
+            "clipped, not chosen): set the gradient to 0 there."
         )

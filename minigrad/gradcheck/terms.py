@@ -15,11 +15,11 @@ def term(e):
     """The difference is g times a simple expression of what is there."""
     if e.a is None or e.x.size < 4:
         return None
-    for g in e.beside_x(e.one_g):
+    for symbol, g in _incoming(e):
         for name, factor in expressions(e):
             c = _multiple(e.difference, g * factor, e.tolerance)
             if c is not None:
-                return f"it is off by {_product(c, name)}: that term is {'too much, or a term with it' if c > 0 else 'missing'}. It should be added: {_product(-c, name)}."
+                return f"it is off by {_product(c, name, symbol)}: that term is {'too much, or a term with it' if c > 0 else 'missing'}. It should be added: {_product(-c, name, symbol)}."
 
 
 @hypothesis("missing term", last_resort=True)
@@ -53,26 +53,33 @@ def two_terms(e):
     """The difference is g times two simple expressions: tried last, for two numbers fit more than one."""
     if e.a is None or e.x.size < 9 or e.wrong.sum() < 6:
         return None
-    for g in e.beside_x(e.one_g):
+    for symbol, g in _incoming(e):
         columns = [(name, (g * factor).ravel()) for name, factor in expressions(e) if np.isfinite(factor).all()]
         for i, (one, u) in enumerate(columns):
             for other, v in columns[:i]:
                 basis = np.stack([u, v], 1)
                 c = np.linalg.lstsq(basis, e.difference.ravel(), rcond=None)[0]
                 if np.abs(basis @ c - e.difference.ravel()).max() <= e.tolerance and np.abs(c).min() > 1e-3:
-                    return f"it is off by {_product(c[0], one)} + {_product(c[1], other)}: a term like that is missing or too much."
+                    return f"it is off by {_product(c[0], one, symbol)} + {_product(c[1], other, symbol)}: a term like that is missing or too much."
+
+
+def _incoming(e):
+    """(name, array) of the incoming gradients, as they line up with x."""
+    for k, g in enumerate(e.g):
+        yield from ((f"g{k}" if len(e.g) > 1 else "g", aligned) for aligned in e.beside_x(g))
 
 
 def expressions(e):
     """(name, array) of simple expressions of the input, the output and the other arguments, simplest first."""
-    names = [("x", e.x)] + [("y", y) for y in e.beside_x(e.one_y)[:1]]
+    names = [("x", e.x)] + [(f"y{k}" if len(e.y) > 1 else "y", y) for k, one in enumerate(e.y) for y in e.beside_x(one)[:1]]
     names += [(name, other) for name, array in e.floats for other in e.beside_x(array)[:1]]
     yield "1", np.ones(e.x.shape)
     for name, u in names:
         yield from ((name, u), (f"{name}²", u * u), (f"1/{name}", 1 / u), (f"exp({name})", np.exp(u)), (f"exp(-{name})", np.exp(-u)))
     for i, (one, u) in enumerate(names):
         for other, v in names[:i]:
-            yield from ((f"{other}·{one}", u * v), (f"{other}/{one}", v / u), (f"{one}/{other}", u / v), (f"{one}·{other}²", u * v * v), (f"{other}·{one}²", u * u * v))
+            yield from ((f"{other}·{one}", u * v), (f"{other}/{one}", v / u), (f"{one}/{other}", u / v), (f"{one}·{other}²", u * v * v), (f"{other}·{one}²", u * u * v),
+                    (f"{one}²/{other}", u * u / v), (f"{other}²/{one}", v * v / u))  # fmt: skip
     for name, u in names:
         yield from ((f"{name}³", u**3), (f"1/{name}²", 1 / (u * u)), (f"log|{name}|", np.log(np.abs(u))))
 

@@ -1,0 +1,126 @@
+"""Rules with a term left out: every sum and difference in a rule's source, one at a time. Knows Python's syntax tree; no calculus.
+
+`x + y` becomes x, and becomes y; `x += y` becomes nothing. Sums that reckon with axes and places (inside brackets, ranges, shapes)
+are left alone: they decide where a number goes, not what it is.
+"""
+
+import ast
+import copy
+import inspect
+import types
+
+PLACES = {"axis", "shape", "range", "axes", "transpose", "reshape", "slice", "concatenate", "split", "moveaxis", "expand_dims", "tile"}
+
+
+def without_a_term(fun):
+    """(what was dropped, the function without it) for each term of a rule and of the helpers beside it that it calls."""
+    for name, part in [(None, fun), *_helpers(fun)]:
+        tree = _source(part)
+        if tree is None:
+            continue
+        for site in range(len(_sites(tree))):
+            for keep in _ways(_sites(tree)[site]):
+                label, changed = _drop(tree, site, keep)
+                yield (f"{label} in {name}" if name else label), _compiled(changed, fun, part, name)
+
+
+def is_readable(fun):
+    """Can the source of a rule be had and compiled again?"""
+    return _source(fun) is not None
+
+
+def _helpers(fun):
+    """Functions of the same file that the rule calls."""
+    names = dict.fromkeys(fun.__code__.co_names)
+    found = [(name, fun.__globals__.get(name)) for name in names]
+    return [(n, f) for n, f in found if isinstance(f, types.FunctionType) and f.__globals__ is fun.__globals__ and f.__module__ == fun.__module__]
+
+
+def _source(fun):
+    """The syntax tree of a function; None where it has a closure or no source."""
+    if not isinstance(fun, types.FunctionType) or fun.__closure__:
+        return None
+    try:
+        tree = ast.parse(inspect.getsource(inspect.getmodule(fun)))
+    except (OSError, TypeError):
+        return None
+    code = fun.__code__
+    same_line = [n for n in ast.walk(tree) if isinstance(n, (ast.Lambda, ast.FunctionDef)) and n.lineno == code.co_firstlineno]
+    spans = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
+    inside = [n for n in same_line if all((n.lineno, n.col_offset) <= s <= (n.end_lineno, n.end_col_offset) for s in spans)]
+    return min(inside, key=lambda n: (n.end_lineno, n.end_col_offset), default=None)
+
+
+def _sites(tree):
+    """The sums and differences that count."""
+    found, stack = [], [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, (ast.Add, ast.Sub)) and not _joins_lists(node):
+            found.append(node)
+        for name, child in ast.iter_fields(node):
+            if not (isinstance(node, ast.Subscript) and name == "slice" or isinstance(node, ast.arguments) or _is_place(node, name)):
+                stack += [c for c in (child if isinstance(child, list) else [child]) if isinstance(c, ast.AST)]
+    return sorted(found, key=lambda n: (n.lineno, n.col_offset, n.end_col_offset))
+
+
+def _joins_lists(node):
+    """Does `x + y` put tuples or lists together, or count them?"""
+    if isinstance(node, ast.BinOp):
+        return _joins_lists(node.left) or _joins_lists(node.right)
+    return isinstance(node, (ast.Tuple, ast.List, ast.ListComp)) or isinstance(node, ast.Call) and getattr(node.func, "id", "") == "len"
+
+
+def _is_place(node, name):
+    """Does this part of the tree reckon with axes or places?"""
+    if isinstance(node, ast.keyword):
+        return node.arg in PLACES
+    if isinstance(node, ast.Call) and name == "args":
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return called in PLACES
+    return False
+
+
+def _ways(site):
+    return ("nothing",) if isinstance(site, ast.AugAssign) else ("left", "right")
+
+
+def _drop(tree, site, keep):
+    """(what is dropped, the tree without it)."""
+    tree = copy.deepcopy(tree)
+    node = _sites(tree)[site]
+    if keep == "nothing":
+        label, new = ast.unparse(node), ast.Pass()
+    elif keep == "left":
+        label, new = f"{'+' if isinstance(node.op, ast.Add) else '-'} {ast.unparse(node.right)}", node.left
+    else:
+        label, new = ast.unparse(node.left), node.right if isinstance(node.op, ast.Add) else ast.UnaryOp(ast.USub(), node.right)
+
+    class Put(ast.NodeTransformer):
+        def generic_visit(self, other):
+            return ast.copy_location(new, other) if other is node else super().generic_visit(other)
+
+    return label, ast.fix_missing_locations(Put().visit(tree))
+
+
+def _compiled(tree, fun, part, name):
+    """The rule again: from the tree, or as it was but with one helper from the tree."""
+    names = dict(fun.__globals__)
+    new = _function(tree, names)
+    if name is None:
+        return new
+    names[name] = new
+    again = types.FunctionType(fun.__code__, names, fun.__name__, fun.__defaults__)
+    again.__kwdefaults__ = fun.__kwdefaults__
+    return again
+
+
+def _function(tree, names):
+    if isinstance(tree, ast.Lambda):
+        return eval(compile(ast.Expression(tree), "<without a term>", "eval"), names)  # noqa: S307  (our own source)
+    tree.decorator_list = []
+    before = names.get(tree.name)
+    exec(compile(ast.Module([tree], []), "<without a term>", "exec"), names)  # noqa: S102
+    new = names[tree.name]
+    names[tree.name] = before if before is not None else new
+    return new

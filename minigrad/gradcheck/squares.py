@@ -1,0 +1,64 @@
+"""Samples with square inputs, for the mutation run: a gradient transposed by mistake goes unnoticed unless it is square.
+
+Knows minigrad's functions; nothing of what is done to their rules. Symmetric a gradient must not be either, or nothing shows.
+"""
+
+import functools
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import functional as F
+from minigrad import primitives
+from minigrad._tensor import apply
+from minigrad.autograd import name_of
+from minigrad.gradcheck.sample import Sample
+from minigrad.samples import draw, sine_and_cosine
+
+SQUARE = []
+
+
+def square(name, fun, *kinds):
+    specs = [(kind, (3, 3)) if kind else (3, 3) for kind in kinds]
+    SQUARE.append(Sample("square", f"{name} {len(SQUARE)}", lambda rng: (fun, [draw(rng, spec) for spec in specs])))
+
+
+for _fun in (
+    np.exp, np.exp2, np.expm1, np.tanh, np.sin, np.cos, np.arctan, np.sinh, np.cosh, np.arcsinh, np.square, np.negative,
+    primitives.sigmoid, primitives.erf, primitives.erfc, primitives.softplus,
+):  # fmt: skip
+    square(name_of(_fun), functools.partial(apply, _fun), None)
+for _fun in (np.log, np.log2, np.log10, np.log1p, np.sqrt):
+    square(name_of(_fun), functools.partial(apply, _fun), "positive")
+for _fun in (np.tan, np.arcsin, np.arccos, np.arctanh):
+    square(name_of(_fun), functools.partial(apply, _fun), "inside")
+for _fun in (np.absolute, primitives.relu):
+    square(name_of(_fun), functools.partial(apply, _fun), "apart")
+square("arccosh", lambda x: mg.arccosh(1 + x), "positive")
+for _fun in (np.add, np.subtract, np.multiply, np.true_divide, np.power, primitives.quotient, np.maximum, np.minimum, np.matmul, np.arctan2, np.hypot, np.logaddexp):
+    square(name_of(_fun), functools.partial(apply, _fun), "positive", "positive")
+for _fun in (mg.fmod, mg.remainder):
+    square(_fun.__name__, _fun, "apart", "positive")
+for _fun in (lambda x: mg.norm(x, 2, 1), lambda x: mg.prod(x, 0), lambda x: mg.cumsum(x, 0)):
+    square("norm, prod, cumsum", _fun, None)
+for _fun in (lambda x: mg.amax(x, 1), lambda x: mg.amin(x, 0)):
+    square("amax, amin", _fun, "apart")
+for _fun in (mg.det, mg.inv, lambda x: mg.slogdet(x).logabsdet, lambda x: mg.cholesky(x + x.mT + 9 * np.eye(3))):
+    square("det, inv, slogdet, cholesky", _fun, "positive")
+square("split", lambda x: mg.split(x, [3, 0])[0], None)
+square("solve", mg.solve, "positive", None)
+square("cast", lambda x: x.clone(), None)
+square("where", lambda x, y: mg.where(np.tri(3) > 0, x, y), None, None)
+square("triangles", lambda x: mg.tril(x) + 2 * mg.triu(x, 1), None)
+square("shapes", lambda x: x.T + x.swapaxes(0, 1) * 2 + x.reshape(9).reshape(3, 3) + x.unsqueeze(0).squeeze(0), None)
+square("places", lambda x: x[:, ::-1] + apply(primitives.scatter_add, x, np.array([0, 0, 1]), (3, 3)), None)
+square("joined", lambda x, y: mg.concatenate([x, y]), None, None)
+square("broadcast_to", lambda x: x.broadcast_to(2, 3, 3), None)
+square("take_item", lambda x: apply(sine_and_cosine, x)[0], None)
+square("linear", F.linear, None, None)
+square("softmax", lambda x: F.softmax(x) + F.log_softmax(x), None)
+square("cross_entropy", lambda x: F.cross_entropy(x, np.array([0, 2, 1])), None)
+square("layer_norm, gelu", lambda x, w: F.layer_norm(F.gelu(x), (3, 3), w, w), None, None)
+square("embedding", lambda w: F.embedding(np.array([2, 0, 0]), w), None)
+square("attention", F.scaled_dot_product_attention, None, None, None)
+square("attention, learned bias", F.scaled_dot_product_attention, None, None, None, None)
