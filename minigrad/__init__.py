@@ -1,13 +1,16 @@
 """minigrad: an autograd engine to learn from, and PyTorch's names for what is built on it. Importing it loads NumPy only."""
 
 from minigrad._tensor import (
-    Tensor, apply, as_tensor, bool_, float32, float64, get_default_dtype, grad, int64, set_default_dtype,
+    Tensor, apply, as_tensor, bool_, float32, float64, get_default_dtype, int64, set_default_dtype,
 )  # fmt: skip
 from minigrad.autograd import defkernel, defvjp, defvjp_each
 from minigrad.creation import *
 from minigrad.functions import *
 from minigrad.modes import definitions, enable_grad, is_grad_enabled, no_grad
 from minigrad.random import initial_seed, manual_seed
+from minigrad.reverse import grad
+
+from minigrad import operators  # attaches + and += to Tensor
 
 from minigrad import ops, functional, kernels  # these fill the table of rules
 from minigrad.primitives import dispatched

@@ -1,16 +1,14 @@
-"""Tensor: an array that remembers how it was made. Knows how to record and replay, and which NumPy function each operator
-and method stands for; knows none of their derivatives (ops.py does).
+"""Tensor: an array that remembers how it was made. Knows how to record; knows no derivatives (ops.py does), and no operators or
+functions either: those are attached from above (operators.py, reverse.py, functions/).
 
 `apply` is the only place that records.
 """
-
-import weakref
 
 import numpy as np
 
 from minigrad import autograd, explain, primitives
 from minigrad.autograd import Node, Value
-from minigrad.modes import Mode, readable, recording, tracing
+from minigrad.modes import recording, tracing
 
 float32, float64, int64, bool_ = map(np.dtype, ("float32", "float64", "int64", "bool"))
 _FLOAT32 = float32
@@ -123,11 +121,11 @@ def _remember_items(fun, args, needs, kwargs, ys, saved):
         node = Node(fun, _known(args, needs, reads), kwargs, needs, ys if reads[0] else None, writes, likes, None, saved)
         for i, out in enumerate(outs):
             if out.dtype.kind == "f":
-                _take_item(out, node, i)
+                take_item_of(out, node, i)
     return outs
 
 
-def _take_item(out, node, i):
+def take_item_of(out, node, i):
     """Let `out` be the i-th value of the tuple that `node` made."""
     row, needs = _row(autograd.take_item), (True, False)
     row.reads.get(needs) or _first_look(row, needs)
@@ -165,93 +163,6 @@ def _share_writes(out, args):
     for a in args:
         if isinstance(a, Tensor) and np.may_share_memory(out.data, a.data):
             out.writes = a.writes
-
-
-# ---------------------------------------------------------------- gradients as values
-
-
-def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False):
-    """The gradients of `outputs` with respect to `inputs`, as a tuple of Tensors; `.grad` fields are left alone.
-
-    outputs       a Tensor or several; scalars, unless grad_outputs gives a gradient of the same shape for each
-    inputs        a Tensor or several; leaves or computed values
-    create_graph  the gradients have a history of their own and can be differentiated again (the only door to that)
-    allow_unused  give None for an input that the outputs do not depend on, instead of an error
-    """
-    outputs, inputs = _listed(outputs), _listed(inputs)
-    seeds = _listed(grad_outputs) if grad_outputs is not None else [None] * len(outputs)
-    if len(seeds) != len(outputs):
-        raise ValueError(f"grad got {len(outputs)} outputs but {len(seeds)} grad_outputs; give one for each.")
-    for x in inputs:
-        if not x._requires_grad:
-            raise RuntimeError(f"grad: an input of shape {x.shape} does not require a gradient. Call x.requires_grad_() before computing with it.")  # fmt: skip
-    keep = create_graph if retain_graph is None else retain_graph
-    keys = [_key(x) for x in inputs]
-    with Mode(recording, create_graph):
-        found = _reverse(outputs, seeds, set(keys), keep, _wrap if create_graph else None)
-        gradients = [found.get(key) for key in keys]
-    for x, gradient in zip(inputs, gradients):
-        if gradient is None and not allow_unused:
-            raise RuntimeError(f"grad: an input of shape {x.shape} was not used to compute the outputs. Pass allow_unused=True to get None for it.")  # fmt: skip
-    return tuple(g if g is None or isinstance(g, Tensor) else Tensor(np.array(g)) for g in gradients)
-
-
-def _reverse(outputs, seeds, wanted, retain_graph, wrap):
-    """Check the outputs, sow the seeds, run the reverse pass."""
-    pending = {}
-    for output, seed in zip(outputs, seeds):
-        if not output._requires_grad:
-            raise RuntimeError(explain.nothing_to_differentiate(output))
-        g = _seed(output, seed)
-        g = g if wrap else g.data
-        key = _key(output)
-        pending[key] = autograd.plus(pending[key], g) if key in pending else g
-    return autograd.pull_back(pending, wanted, retain_graph, wrap)
-
-
-def _seed(output, gradient):
-    """The gradient to start from: ones for a scalar, else what the caller gives, which must have the output's shape."""
-    if gradient is None:
-        if output.data.size != 1:
-            raise RuntimeError(explain.not_a_scalar(output))
-        return Tensor(np.ones_like(output.data))
-    data = gradient.data if isinstance(gradient, Tensor) else np.asarray(gradient)
-    if data.shape != output.shape or data.dtype.kind != "f":
-        raise RuntimeError(explain.wrong_seed(output, data))
-    if data.dtype == output.dtype and isinstance(gradient, Tensor):
-        return gradient
-    return Tensor(data.astype(output.dtype))
-
-
-def _key(tensor):
-    """What stands for a tensor in the graph: its node, or the tensor itself if it is a leaf."""
-    return tensor if tensor.node is None else tensor.node
-
-
-def _listed(tensors):
-    return [tensors] if isinstance(tensors, (Tensor, np.ndarray)) else list(tensors)
-
-
-def _wrap(array, node):
-    """An array that the graph kept, as the Tensor it was; a tuple of arrays as a tuple of Tensors."""
-    if type(array) is tuple:
-        return tuple(_take_item(Tensor(y), node, i) if y.dtype.kind == "f" else Tensor(y) for i, y in enumerate(array))
-    out = Tensor(array)
-    out.node, out._requires_grad = node, node is not None
-    return out
-
-
-def _differentiate(definition, args, kwargs, g, needs):
-    """The recorded gradients of a kernel: run its definition on the same arguments and differentiate that."""
-    with Mode(readable, True):
-        aliases = [apply(np.reshape, a, a.shape) if needed else a for a, needed in zip(args, needs)]
-        y = definition(*aliases, **kwargs)
-        wanted = [a for a, needed in zip(aliases, needs) if needed]
-        found = iter(grad(y, wanted, g, create_graph=True, allow_unused=True))
-    return [next(found) if needed else None for needed in needs]
-
-
-_wrap.differentiate = _differentiate
 
 
 # ---------------------------------------------------------------- Tensor
@@ -415,160 +326,6 @@ class Tensor(Value):
             raise RuntimeError("Only leaves can be pickled, because a computed tensor is part of a graph; pickle x.detach() instead.")  # fmt: skip
         return _rebuild, (type(self), self.data, self._requires_grad)
 
-    # -------- the reverse pass
-
-    def backward(self, gradient=None, retain_graph=False):
-        """Add the gradient of this value to `.grad` of every leaf it was computed from.
-
-        gradient      of this value, in its shape; may be left out for a single number
-        retain_graph  keep the history, to go through it again
-        """
-        for leaf, g in _reverse([self], [gradient], None, retain_graph, None).items():
-            if leaf.grad is None:
-                leaf.grad = Tensor(np.array(g))  # the one copy: until here gradients are shared freely
-            else:
-                leaf.grad.data = leaf.grad.data + g
-
-    def register_hook(self, hook):
-        """Call hook(gradient) when this tensor's gradient is complete; what it returns, unless None, takes the gradient's place.
-
-        Returns a handle whose remove() takes the hook away.
-        """
-        if not self._requires_grad:
-            raise RuntimeError("A hook waits for a gradient, but this tensor does not require one; call x.requires_grad_() first.")
-
-        def called(g):
-            out = hook(g if isinstance(g, Tensor) else Tensor(g))
-            return g if out is None else out if isinstance(g, Tensor) else as_tensor(out).data
-
-        owner = _key(self)
-        owner.hooks = owner.hooks or {}
-        return _Handle(owner.hooks, called)
-
-    def retain_grad(self):
-        """Let backward leave the gradient of this computed value in `.grad`, as it does for leaves."""
-        if self.node is None:
-            return
-        here = weakref.ref(self)
-
-        def keep(g):
-            tensor = here()
-            if tensor is not None:
-                tensor.grad = g.detach().clone() if tensor.grad is None else tensor.grad + g.detach()
-
-        self.register_hook(keep)
-
-    # -------- in place: only where no history can be falsified
-
-    def _write(self, compute):
-        if recording.get() and (self._requires_grad or self.node is not None):
-            raise RuntimeError(explain.in_place(self))
-        try:
-            compute(self.data)
-        except (ValueError, TypeError, IndexError) as error:
-            raise explain.kind_of(error)(f"In-place change of a tensor of shape {self.shape} and dtype {self.dtype} failed: {error}") from None  # fmt: skip
-        self.writes[0] = next(autograd.clock)
-        return self
-
-    def add_(self, other, *, alpha=1):
-        other = other if alpha == 1 else _array(other) * alpha
-        return self._write(lambda x: np.add(x, _array(other), out=x, casting="same_kind"))
-
-    def sub_(self, other, *, alpha=1):
-        return self.add_(other, alpha=-alpha)
-
-    def mul_(self, other):
-        return self._write(lambda x: np.multiply(x, _array(other), out=x, casting="same_kind"))
-
-    def div_(self, other):
-        return self._write(lambda x: np.divide(x, _array(other), out=x, casting="same_kind"))
-
-    def fill_(self, value):
-        return self._write(lambda x: x.fill(_array(value)))
-
-    def zero_(self):
-        return self.fill_(0)
-
-    def copy_(self, other):
-        return self._write(lambda x: np.copyto(x, _array(other), casting="same_kind"))
-
-    def clamp_(self, min=None, max=None):
-        return self._write(lambda x: np.clip(x, min, max, out=x))
-
-    def __setitem__(self, index, value):
-        if isinstance(value, Tensor) and value._requires_grad and recording.get():
-            raise RuntimeError("Writing a tensor that requires a gradient into another would lose its history; use where, stack or concatenate to build the result.")  # fmt: skip
-        self._write(lambda x: x.__setitem__(_plain_index(index), _array(value)))
-
-    # -------- operators
-
-    def __add__(self, other):
-        return apply(np.add, self, other)
-
-    def __radd__(self, other):
-        return apply(np.add, other, self)
-
-    def __sub__(self, other):
-        return apply(np.subtract, self, other)
-
-    def __rsub__(self, other):
-        return apply(np.subtract, other, self)
-
-    def __mul__(self, other):
-        return apply(np.multiply, self, other)
-
-    def __rmul__(self, other):
-        return apply(np.multiply, other, self)
-
-    def __truediv__(self, other):
-        return apply(np.true_divide, self, other)
-
-    def __rtruediv__(self, other):
-        return apply(np.true_divide, other, self)
-
-    def __pow__(self, other):
-        if type(other) in (int, float) and other == 2 and (type(other) is int or self.data.dtype.kind == "f"):
-            return apply(np.square, self)  # 20 times faster than np.power
-        return apply(np.power, self, other)
-
-    def __rpow__(self, other):
-        return apply(np.power, other, self)
-
-    def __matmul__(self, other):
-        return apply(np.matmul, self, as_tensor(other) if isinstance(other, list) else other)
-
-    def __rmatmul__(self, other):
-        return apply(np.matmul, as_tensor(other) if isinstance(other, list) else other, self)
-
-    def __neg__(self):
-        return apply(np.negative, self)
-
-    def __pos__(self):
-        return self
-
-    def __abs__(self):
-        return apply(np.absolute, self)
-
-    def __iadd__(self, other):
-        return self._in_place_or_new(np.add, other)
-
-    def __isub__(self, other):
-        return self._in_place_or_new(np.subtract, other)
-
-    def __imul__(self, other):
-        return self._in_place_or_new(np.multiply, other)
-
-    def __itruediv__(self, other):
-        return self._in_place_or_new(np.true_divide, other)
-
-    def _in_place_or_new(self, fun, other):
-        """x += y: under no_grad in place, as PyTorch's update rules expect; of a computed value, a new tensor."""
-        if not recording.get():
-            return self._write(lambda x: fun(x, _array(other), out=x, casting="same_kind"))
-        if self._requires_grad and self.node is None:
-            raise RuntimeError(explain.in_place(self))
-        return apply(fun, self, other)
-
     def __getitem__(self, index):
         return apply(primitives.getitem, self, _plain_index(index))
 
@@ -593,17 +350,6 @@ class Tensor(Value):
         if any(_tensor_inside(a) for a in (*(a for a in args if not isinstance(a, Tensor)), *kwargs.values())):
             raise explain.hidden_tensor(fun)
         return apply(fun, *args, **kwargs)
-
-
-class _Handle:
-    """Takes a hook away again."""
-
-    def __init__(self, hooks, hook):
-        self._hooks = hooks
-        hooks[self] = hook
-
-    def remove(self):
-        self._hooks.pop(self, None)
 
 
 FROM_NUMPY = {}  # NumPy functions that functions.py composes from others, or whose arguments need rearranging

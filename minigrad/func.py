@@ -9,9 +9,9 @@ import numpy as np
 
 from minigrad import autograd
 from minigrad._tensor import Tensor, apply, as_tensor
-from minigrad._tensor import grad as gradients
 from minigrad.functions import stack
 from minigrad.modes import enable_grad
+from minigrad.reverse import grad as gradients
 
 
 def grad(func, argnums=0, has_aux=False):

@@ -7,9 +7,10 @@ Knows the engine's doors; nothing of what fun computes.
 import numpy as np
 
 from minigrad import random
-from minigrad._tensor import Tensor, apply, grad
+from minigrad._tensor import Tensor, apply
 from minigrad.autograd import RULES, Node, clock, oldest_first
 from minigrad.modes import enable_grad, is_grad_enabled
+from minigrad.reverse import grad
 
 
 def checkpoint(fun, *args, **kwargs):

@@ -15,6 +15,7 @@ ROOT = Path(minigrad.__file__).parents[1]
 LAYERS = [  # each may import from its own layer and from those before it
     "modes random primitives autograd explain machine",
     "_tensor",
+    "operators reverse",
     "functions linalg creation ops",
     "functional",
     "kernels func recompute anomaly gradcheck differences samples minigrad",  # minigrad/__init__ stands where what it collects stands

@@ -1,5 +1,6 @@
 """README and the pages of tutorials/: what they show runs, and what they list is what there is."""
 
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from minigrad.differences import as_markdown
 
 ROOT = Path(__file__).parent.parent
+HERE = {**os.environ, "PYTHONPATH": str(ROOT)}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -19,7 +21,7 @@ def test_the_table_of_differences_is_the_one_the_tests_read():
 
 @pytest.mark.parametrize("page", sorted((ROOT / "tutorials").glob("*.py")), ids=lambda p: p.name)
 def test_every_page_that_is_a_script_runs(page):
-    done = subprocess.run([sys.executable, "-W", "error", str(page)], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-W", "error", str(page)], capture_output=True, text=True, cwd=ROOT, env=HERE)
     assert done.returncode == 0, done.stderr
 
 

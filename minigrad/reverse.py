@@ -1,0 +1,157 @@
+"""From a value back to what it was made of: backward, grad and hooks. Checks what is asked for and starts the reverse pass.
+
+Knows tensors and the engine's doors; the walking is autograd.py's, the derivatives are ops.py's. Methods are attached to Tensor.
+"""
+
+import weakref
+
+import numpy as np
+
+from minigrad import autograd, explain
+from minigrad._tensor import Tensor, apply, as_tensor, take_item_of
+from minigrad.modes import Mode, readable, recording
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False):
+    """The gradients of `outputs` with respect to `inputs`, as a tuple of Tensors; `.grad` fields are left alone.
+
+    outputs       a Tensor or several; scalars, unless grad_outputs gives a gradient of the same shape for each
+    inputs        a Tensor or several; leaves or computed values
+    create_graph  the gradients have a history of their own and can be differentiated again (the only door to that)
+    allow_unused  give None for an input that the outputs do not depend on, instead of an error
+    """
+    outputs, inputs = _listed(outputs), _listed(inputs)
+    seeds = _listed(grad_outputs) if grad_outputs is not None else [None] * len(outputs)
+    if len(seeds) != len(outputs):
+        raise ValueError(f"grad got {len(outputs)} outputs but {len(seeds)} grad_outputs; give one for each.")
+    for x in inputs:
+        if not x._requires_grad:
+            raise RuntimeError(f"grad: an input of shape {x.shape} does not require a gradient. Call x.requires_grad_() before computing with it.")  # fmt: skip
+    keep = create_graph if retain_graph is None else retain_graph
+    keys = [_key(x) for x in inputs]
+    with Mode(recording, create_graph):
+        found = _reverse(outputs, seeds, set(keys), keep, _wrap if create_graph else None)
+        gradients = [found.get(key) for key in keys]
+    for x, gradient in zip(inputs, gradients):
+        if gradient is None and not allow_unused:
+            raise RuntimeError(f"grad: an input of shape {x.shape} was not used to compute the outputs. Pass allow_unused=True to get None for it.")  # fmt: skip
+    return tuple(g if g is None or isinstance(g, Tensor) else Tensor(np.array(g)) for g in gradients)
+
+
+def _reverse(outputs, seeds, wanted, retain_graph, wrap):
+    """Check the outputs, sow the seeds, run the reverse pass."""
+    pending = {}
+    for output, seed in zip(outputs, seeds):
+        if not output._requires_grad:
+            raise RuntimeError(explain.nothing_to_differentiate(output))
+        g = _seed(output, seed)
+        g = g if wrap else g.data
+        key = _key(output)
+        pending[key] = autograd.plus(pending[key], g) if key in pending else g
+    return autograd.pull_back(pending, wanted, retain_graph, wrap)
+
+
+def _seed(output, gradient):
+    """The gradient to start from: ones for a scalar, else what the caller gives, which must have the output's shape."""
+    if gradient is None:
+        if output.data.size != 1:
+            raise RuntimeError(explain.not_a_scalar(output))
+        return Tensor(np.ones_like(output.data))
+    data = gradient.data if isinstance(gradient, Tensor) else np.asarray(gradient)
+    if data.shape != output.shape or data.dtype.kind != "f":
+        raise RuntimeError(explain.wrong_seed(output, data))
+    if data.dtype == output.dtype and isinstance(gradient, Tensor):
+        return gradient
+    return Tensor(data.astype(output.dtype))
+
+
+def _key(tensor):
+    """What stands for a tensor in the graph: its node, or the tensor itself if it is a leaf."""
+    return tensor if tensor.node is None else tensor.node
+
+
+def _listed(tensors):
+    return [tensors] if isinstance(tensors, (Tensor, np.ndarray)) else list(tensors)
+
+
+def _wrap(array, node):
+    """An array that the graph kept, as the Tensor it was; a tuple of arrays as a tuple of Tensors."""
+    if type(array) is tuple:
+        return tuple(take_item_of(Tensor(y), node, i) if y.dtype.kind == "f" else Tensor(y) for i, y in enumerate(array))
+    out = Tensor(array)
+    out.node, out._requires_grad = node, node is not None
+    return out
+
+
+def _differentiate(definition, args, kwargs, g, needs):
+    """The recorded gradients of a kernel: run its definition on the same arguments and differentiate that."""
+    with Mode(readable, True):
+        aliases = [apply(np.reshape, a, a.shape) if needed else a for a, needed in zip(args, needs)]
+        y = definition(*aliases, **kwargs)
+        wanted = [a for a, needed in zip(aliases, needs) if needed]
+        found = iter(grad(y, wanted, g, create_graph=True, allow_unused=True))
+    return [next(found) if needed else None for needed in needs]
+
+
+_wrap.differentiate = _differentiate
+
+
+# ---------------------------------------------------------------- methods of Tensor
+
+
+def backward(self, gradient=None, retain_graph=False):
+    """Add the gradient of this value to `.grad` of every leaf it was computed from.
+
+    gradient      of this value, in its shape; may be left out for a single number
+    retain_graph  keep the history, to go through it again
+    """
+    for leaf, g in _reverse([self], [gradient], None, retain_graph, None).items():
+        if leaf.grad is None:
+            leaf.grad = Tensor(np.array(g))  # the one copy: until here gradients are shared freely
+        else:
+            leaf.grad.data = leaf.grad.data + g
+
+
+def register_hook(self, hook):
+    """Call hook(gradient) when this tensor's gradient is complete; what it returns, unless None, takes the gradient's place.
+
+    Returns a handle whose remove() takes the hook away.
+    """
+    if not self._requires_grad:
+        raise RuntimeError("A hook waits for a gradient, but this tensor does not require one; call x.requires_grad_() first.")
+
+    def called(g):
+        out = hook(g if isinstance(g, Tensor) else Tensor(g))
+        return g if out is None else out if isinstance(g, Tensor) else as_tensor(out).data
+
+    owner = _key(self)
+    owner.hooks = owner.hooks or {}
+    return _Handle(owner.hooks, called)
+
+
+def retain_grad(self):
+    """Let backward leave the gradient of this computed value in `.grad`, as it does for leaves."""
+    if self.node is None:
+        return
+    here = weakref.ref(self)
+
+    def keep(g):
+        tensor = here()
+        if tensor is not None:
+            tensor.grad = g.detach().clone() if tensor.grad is None else tensor.grad + g.detach()
+
+    self.register_hook(keep)
+
+
+class _Handle:
+    """Takes a hook away again."""
+
+    def __init__(self, hooks, hook):
+        self._hooks = hooks
+        hooks[self] = hook
+
+    def remove(self):
+        self._hooks.pop(self, None)
+
+
+Tensor.backward, Tensor.register_hook, Tensor.retain_grad = backward, register_hook, retain_grad
