@@ -8,6 +8,7 @@ Words used here and in the rules: g is the gradient of the value (of a scalar lo
 (z where y is an argument), x, y the arguments. A *leaf* is a tensor that wants a gradient and was not computed from others.
 """
 
+import inspect
 import itertools
 from operator import attrgetter
 
@@ -73,12 +74,15 @@ class KernelRow:
 
 
 def _reads(rule, count):
-    """For y and each of `count` arguments: does the rule read its value? (A leading underscore says no.)"""
-    code = rule.__code__
-    names = code.co_varnames[1 : code.co_argcount]
-    if code.co_flags & 0x04:  # *xs: all further arguments bear that one name
-        names += (code.co_varnames[code.co_argcount + code.co_kwonlyargcount],) * (count + 1)
-    return tuple(not name.startswith("_") for name in (names + ("_",) * (count + 1))[: count + 1])
+    """For y and each of `count` arguments: does the rule read its value? A leading underscore in the parameter's name says no.
+
+    lambda g, _z, _x, y: g * y   reads y only: (False, False, True)
+    """
+    parameters = list(inspect.signature(rule).parameters.values())[1:]  # g is always read
+    names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    names += [p.name for p in parameters if p.kind is p.VAR_POSITIONAL] * (count + 1)  # *xs: all others bear that name
+    names += ["_"] * (count + 1)
+    return tuple(not name.startswith("_") for name in names[: count + 1])
 
 
 def defvjp(fun, *rules):
@@ -110,7 +114,8 @@ class Node:
 
     fun      the function, a key of RULES          args    its arguments; a node stands in where only its shape may be read
     needs    does each argument want a gradient?   birth   the clock when it was made
-    y        the value, where a rule reads it      writes  when the value's memory was last written
+    y        the value, where a rule reads it      writes  when the value's memory was last written (a list of one number,
+                                                           so that views, which share the memory, can share it)
     shape, dtype  of the value (a tuple of things with both, where the value is a tuple)
     saved    what a kernel kept for its backward   module  the nn.Module that was running
     hooks    called with the gradient of the value trace   what anomaly.py noted when the value was made
@@ -152,7 +157,7 @@ class Node:
         self.args = self.y = self.saved = self._parents = None
 
     def __repr__(self):
-        return f"<{self.name} made {self.shape} {self.dtype}>"
+        return f"<{self.name}: shape {self.shape}, {self.dtype}>"
 
 
 def name_of(fun):
@@ -183,7 +188,8 @@ def oldest_first(starts):
         node = stack.pop()
         if node.args is None:
             raise RuntimeError(
-                f"backward needs the history of {node}, which an earlier backward has used up and let go. To go "
+                f"backward needs the history of a value made by {node.name} (shape {node.shape}), which an earlier backward has "
+                "used up and let go. To go "
                 "through the same graph twice, call the first one with retain_graph=True; else compute the value again."
             )
         for parent in node.parents:
@@ -203,7 +209,12 @@ def leading_to(nodes, wanted):
 
 
 def pull_back(pending, wanted=None, retain_graph=False, wrap=None):
-    """The reverse pass. Returns the gradients, by leaf (or by what is `wanted`).
+    """The reverse pass. Returns the gradients, by leaf (or by what is `wanted`). At its heart it is this:
+
+        for node in newest first:
+            g = pending.pop(node)                           # complete: all who used the value have had their turn
+            for parent, gradient in zip(node.parents, vjp(node, g)):
+                pending[parent] += gradient                 # the multivariate chain rule: every use counts
 
     pending       what to start from: node or leaf -> gradient
     wanted        nodes and leaves; if given, only what leads to them is computed
@@ -294,7 +305,10 @@ def unbroadcast(gradient, shape, node):
 
 
 def check_unwritten(node, row):
-    """Refuse to differentiate when something the rules read has been written into since the value was computed."""
+    """Refuse to differentiate when something the rules read has been written into since the value was computed.
+
+    What they read was worked out when the node was made: row.reads, by which arguments need a gradient.
+    """
     if node.y is not None and node.writes[0] > node.birth:
         raise RuntimeError(_written(node, "the result"))
     _, *read = row.reads[node.needs]

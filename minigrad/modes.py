@@ -77,5 +77,5 @@ def is_grad_enabled():
 
 
 def definitions():
-    """Use the readable definitions of functional.py in place of their kernels, so that every step inside is an op."""
+    """Use the readable definitions of functional/ in place of their kernels, so that every step inside is an op."""
     return Mode(readable, True)

@@ -2,7 +2,8 @@
 
 In a rule, g is the gradient of the value y (z where y is an argument); x, y are the arguments. Of a name that begins with an
 underscore a rule sees the shape only. A rule may use what arrays and Tensors share (operators, NumPy's functions, the
-functions of primitives.py), so that the rule of a rule exists too, and it never undoes broadcasting: the engine does.
+functions of primitives.py), so that the rule of a rule exists too, and it never undoes broadcasting: the engine does. quotient(a, b) is a / b where 0 / anything is 0:
+it stands where a slope is infinite at a point, as sqrt's at 0, so that no gradient arriving means none leaving.
 """
 
 import math

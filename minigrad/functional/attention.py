@@ -16,7 +16,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     query (..., Tq, D), key (..., Tk, D), value (..., Tk, Dv) -> (..., Tq, Dv)
     attn_mask   broadcasts to (..., Tq, Tk): boolean, True where a query may attend to a key; or floats, added to the scores
     dropout_p   the share of weights dropped (there is no training flag here; layers pass 0 in evaluation)
-    is_causal   query i sees keys 0..i, counted from the top left
+    is_causal   query i sees keys 0..i, counted from the top left (models.attention.causal_mask counts from the last key)
     A query that may attend to nothing gets 0, and gradient 0, not NaN. Keys that no query may see are as if they were not
     there, whatever they hold.
     """
@@ -94,8 +94,6 @@ def _check_attention(q, k, v):
         raise ValueError(
             f"attention: key {k.shape} and value {v.shape} must have the same length (second-to-last axis), got {k.shape[-2]} and {v.shape[-2]}."
         )
-
-
     try:
         np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     except ValueError:

@@ -46,8 +46,9 @@ def token_losses(logits, targets, weight=None, ignore_index=-100, label_smoothin
     targets = as_tensor(targets).data
     kept = targets != ignore_index
     chosen = np.where(kept, targets, 0)
-    class_weight = f.where(True, 1.0, logits.detach()[0] * 0) if weight is None else as_tensor(weight)
-    log_p = log_softmax(logits, -1) * class_weight  # (N, C)
+    log_p = log_softmax(logits, -1)  # (N, C)
+    if weight is not None:
+        log_p = log_p * as_tensor(weight)
     right = log_p[np.arange(len(chosen)), chosen]  # (N,)
     loss = -(1 - label_smoothing) * right - (label_smoothing / classes) * log_p.sum(-1)
     return f.where(kept, loss, 0.0)
@@ -68,6 +69,8 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
         weight = as_tensor(weight, logits.dtype)
         if weight.shape != (classes,):
             raise ValueError(f"cross_entropy: weight must hold one number for each of the {classes} classes, got shape {weight.shape}.")
+    if targets.dtype.kind == "f" and targets.shape == logits.shape[:1] + logits.shape[2:] != logits.shape:
+        raise TypeError("cross_entropy: class numbers must be whole; write target.long(). Floats are read as probabilities.")
     if targets.dtype.kind == "f":
         return _soft_cross_entropy(logits, as_tensor(targets, logits.dtype), weight, reduction, label_smoothing)
     _check_targets(logits, targets, classes, ignore_index)
