@@ -6,8 +6,9 @@ gradgradcheck(fun, inputs)                  the second order
 check, check_pair                           the same as a Report, a table of all inputs, instead of an error
 locate(loss)                                which op of a graph has the wrong rule, and the line that made it
 
-`python -m minigrad.gradcheck` runs it over everything minigrad and models offer; --mistakes shows what it says of a dozen typical
-mistakes, --mutations spoils every rule in turn and counts how many are caught and named. This file only hands on names.
+`python -m minigrad.gradcheck` runs it over everything minigrad and models offer; --mistakes shows what it says of a dozen
+typical mistakes, --mutations spoils every rule in turn and counts how many are caught and named. This file only hands on
+names.
 """
 
 from minigrad.gradcheck.sample import Sample, leaf

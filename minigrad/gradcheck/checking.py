@@ -1,4 +1,7 @@
-"""gradcheck for functions of Tensors and for Modules: what backward gives, beside finite differences. Knows how to call the engine."""
+"""gradcheck for functions of Tensors and for Modules: what backward gives, beside finite differences.
+
+Knows how to call the engine.
+"""
 
 import numpy as np
 
@@ -50,7 +53,10 @@ def gradgradcheck(fun, inputs=(), **settings):
 
 
 def check(fun, inputs=(), *, order=1, eps=EPS, fast=False, seed=0, tolerance=TOLERANCE):
-    """The same as a Report: a list of Results, one for each tensor, that prints as a table; raises only where nothing can be compared."""
+    """The same as a Report: a list of Results, one for each tensor, that prints as a table.
+
+    Raises only where nothing can be compared.
+    """
     if isinstance(fun, tuple):
         from minigrad.gradcheck.pairs import check_pair
 
@@ -103,7 +109,9 @@ def _differentiable(fun, inputs):
     if hasattr(fun, "named_parameters"):
         named += [(name, p) for name, p in fun.named_parameters() if p.requires_grad]
     if not named:
-        raise GradcheckError("There is nothing to check: no input requires a gradient. Pass tensors made with requires_grad=True.")  # fmt: skip
+        raise GradcheckError(
+            "There is nothing to check: no input requires a gradient. Pass tensors made with requires_grad=True."
+        )
     for name, tensor in named:
         if tensor.dtype != np.float64:
             raise GradcheckError(
@@ -119,7 +127,8 @@ def _differentiable(fun, inputs):
 class _Scalar:
     """sum(seed * output), as a function of whatever stands in the inputs now.
 
-    It is summed by NumPy, and the seeds go to `grad` as they are: a wrong rule for multiply or sum must not help to check itself.
+    It is summed by NumPy, and the seeds go to `grad` as they are: a wrong rule for multiply or sum must not help to check
+    itself.
     """
 
     def values(self):
@@ -158,7 +167,8 @@ class _First(_Scalar):
         outputs = self.outputs()
         if not np.array_equal(flat(y.data for y in outputs), flat(y.data for y in self.now), equal_nan=True):
             raise GradcheckError(
-                "The function gives different values for the same inputs, so its slope cannot be measured. If it draws random numbers, "
+                "The function gives different values for the same inputs, so its slope cannot be measured. If it draws "
+                "random numbers, "
                 "draw them from minigrad's streams (they are wound back before each evaluation), or pass them in."
             )
         return _arrays(_gradients(outputs, self.seeds, tensors), tensors)
@@ -235,7 +245,10 @@ def misfit(raw, shape):
     if raw is None:
         return "backward gives no gradient (None), though the output depends on it"
     if not isinstance(raw, np.ndarray) or raw.dtype.kind not in "fiub":
-        return f"backward gives a {type(raw).__name__}{f' of {raw.dtype}' if isinstance(raw, np.ndarray) else ''}; it must be an array of numbers"
+        return (
+            f"backward gives a {type(raw).__name__}{f' of {raw.dtype}' if isinstance(raw, np.ndarray) else ''}; it must be an "
+            f"array of numbers"
+        )
     if raw.shape != shape:
         return f"backward gives a gradient of shape {raw.shape} for an input of shape {shape}; it must have the input's shape"
     return ""
@@ -246,7 +259,10 @@ def imprecise(raw):
     if raw.dtype != np.float64:
         return f"backward gives a gradient of {raw.dtype} for a float64 input; its dtype must be the input's"
     if only_float32(raw):
-        return "the gradient has been through float32: every number of it has only the precision of float32, though the inputs are float64"
+        return (
+            "the gradient has been through float32: every number of it has only the precision of float32, though the inputs "
+            "are float64"
+        )
     return ""
 
 

@@ -22,7 +22,10 @@ def gave_nothing(e):
 @hypothesis("transposed")
 def transposed_shape(e):
     if _misshapen(e) and e.raw.ndim > 1 and e.is_right(e.raw.swapaxes(-1, -2)):
-        return f"the gradient is right but transposed: {e.raw.shape} for {e.me}, which is {e.x.shape}. Return it with .T (or swap the two factors of the product)."
+        return (
+            f"the gradient is right but transposed: {e.raw.shape} for {e.me}, which is {e.x.shape}. Return it with .T (or "
+            f"swap the two factors of the product)."
+        )
 
 
 @hypothesis("missing sum")
@@ -31,7 +34,8 @@ def not_summed(e):
     if e.is_right(summed):
         what = "sums over it" if e.raw.ndim - e.x.ndim == 1 else "sums over those axes"
         return (
-            f"{e.me} has the shape {e.x.shape} and its gradient came back as {e.raw.shape}: broadcasting had stretched it (over the batch, say), so that one number "
+            f"{e.me} has the shape {e.x.shape} and its gradient came back as {e.raw.shape}: broadcasting had stretched it "
+            f"(over the batch, say), so that one number "
             f"had many uses, and its gradient {what}: add .sum(axis=...), e.g. g.sum(0) for a bias."
         )
 
@@ -39,14 +43,23 @@ def not_summed(e):
 @hypothesis("swapped")
 def swapped_shape(e):
     for other in e.siblings:
-        if other is not e and _misshapen(e) and e.raw.shape == other.n.shape and np.abs(e.raw - other.n).max(initial=0) <= 1e-6 * max(other.scale, 1e-3):
-            return f"what came back for {e.me} is the gradient of {other.me}: return the gradients in the order of the arguments."
+        if (
+            other is not e
+            and _misshapen(e)
+            and e.raw.shape == other.n.shape
+            and np.abs(e.raw - other.n).max(initial=0) <= 1e-6 * max(other.scale, 1e-3)
+        ):
+            return (
+                f"what came back for {e.me} is the gradient of {other.me}: return the gradients in the order of the arguments."
+            )
 
 
 @hypothesis("shape")
 def reshaped(e):
     if _misshapen(e) and e.raw.size == e.x.size and e.is_right(e.raw.reshape(e.x.shape)):
-        return f"the numbers are right, the shape is not: {e.raw.shape} where {e.me} has {e.x.shape}. Return dx.reshape(x.shape)."
+        return (
+            f"the numbers are right, the shape is not: {e.raw.shape} where {e.me} has {e.x.shape}. Return dx.reshape(x.shape)."
+        )
 
 
 def _misshapen(e):
@@ -64,13 +77,39 @@ def only_float32(array):
 
 @hypothesis("dtype")
 def float32_between(e):
-    way_out = "Look for float32 in between: a cast, a mask or scale that is not float64, np.float32, .astype; keep the input's dtype throughout."
+    way_out = (
+        "Look for float32 in between: a cast, a mask or scale that is not float64, np.float32, .astype; keep the input's dtype "
+        "throughout."
+    )
     if isinstance(e.raw, np.ndarray) and e.raw.dtype.kind != "f":
-        return f"the gradient is of dtype {e.raw.dtype}, which cannot hold one: make it with np.zeros_like(x) of a float x, or of g's dtype."
+        return (
+            f"the gradient is of dtype {e.raw.dtype}, which cannot hold one: make it with np.zeros_like(x) of a float x, or "
+            f"of g's dtype."
+        )
     if isinstance(e.raw, np.ndarray) and only_float32(e.raw):
-        return f"every number that {e.backward} gave has the precision of float32 only, though the inputs are float64. {way_out}"
-    if e.y and all(only_float32(y) for y in e.y) and not only_float32(e.x) and not (e.jacobian is not None and (e.jacobian == np.rint(e.jacobian)).all()):
+        return (
+            f"every number that {e.backward} gave has the precision of float32 only, though the inputs are float64. {way_out}"
+        )
+    if (
+        e.y
+        and all(only_float32(y) for y in e.y)
+        and not only_float32(e.x)
+        and not (e.jacobian is not None and (e.jacobian == np.rint(e.jacobian)).all())
+    ):
         return f"every number that forward gave has the precision of float32 only, so its differences are noise. {way_out}"
+
+
+# ---------------------------------------------------------------- only where the slope jumps
+
+
+@hypothesis("ties")
+def only_at_kinks(e):
+    if e.a is not None and e.kinks is not None and e.kinks.any() and e.wrong.any() and e.kinks[e.wrong].all():
+        return (
+            f"it is right except at {int(e.wrong.sum())} ties or kinks: where several numbers are equally large they share "
+            f"one gradient (1/k each, a total of 1), "
+            "and at a kink the gradient must lie between the slopes of the two sides."
+        )
 
 
 # ---------------------------------------------------------------- the same everywhere
@@ -80,7 +119,8 @@ def float32_between(e):
 def zero(e):
     if e.a is not None and not e.a.any():
         return (
-            f"{e.backward} gives 0 everywhere, though the output depends on {e.me}: the path is cut (detach, a bare number, a plain copy), or the "
+            f"{e.backward} gives 0 everywhere, though the output depends on {e.me}: the path is cut (detach, a bare number, a "
+            f"plain copy), or the "
             "gradient was never written into the array that is returned."
         )
 
@@ -88,7 +128,10 @@ def zero(e):
 @hypothesis("sign")
 def sign(e):
     if e.is_given(-e.n):
-        return "every entry has the wrong sign: a minus is missing or one too many (the derivative of -x, of 1/x, of x - y by y, of cos)."
+        return (
+            "every entry has the wrong sign: a minus is missing or one too many (the derivative of -x, of 1/x, of x - y by "
+            "y, of cos)."
+        )
 
 
 @hypothesis("factor")
@@ -102,7 +145,10 @@ def constant_factor(e):
     if np.count_nonzero(e.n) < 2 and not why:
         return None  # one number is always some multiple of another
     minus = " The sign is wrong as well." * (ratio < 0)
-    return f"every entry is {spelled(ratio)} times what it should be.{minus} {' Or: '.join(why) or 'Look for a factor that forward has and backward has not, or the reverse.'}"
+    return (
+        f"every entry is {spelled(ratio)} times what it should be.{minus} "
+        f"{' Or: '.join(why) or 'Look for a factor that forward has and backward has not, or the reverse.'}"
+    )
 
 
 @hypothesis("transposed")
@@ -113,7 +159,8 @@ def transposed(e):
         for j in range(i):
             if e.a.shape[i] == e.a.shape[j] and e.is_given(e.n.swapaxes(i, j)):
                 return (
-                    f"the gradient is right but transposed (axes {j} and {i} exchanged), which a square shape {e.x.shape} does not show: return it with "
+                    f"the gradient is right but transposed (axes {j} and {i} exchanged), which a square shape {e.x.shape} "
+                    f"does not show: return it with "
                     ".T / .swapaxes. Test with shapes that are not square."
                 )
 
@@ -121,13 +168,19 @@ def transposed(e):
 @hypothesis("half of two")
 def without_its_transpose(e):
     if e.a is not None and e.a.ndim > 1 and e.a.shape[-1] == e.a.shape[-2] and e.is_difference(-e.a.swapaxes(-1, -2)):
-        return f"what is missing is exactly the transpose of what {e.backward} gives: the matrix is used twice (as in x @ x.T), and both gradients add up: dx + dx.T."
+        return (
+            f"what is missing is exactly the transpose of what {e.backward} gives: the matrix is used twice (as in x @ x.T), "
+            f"and both gradients add up: dx + dx.T."
+        )
 
 
 @hypothesis("offset")
 def constant_offset(e):
     if e.a is not None and e.a.size > 1 and e.is_difference(np.full(e.x.shape, e.difference.mean())):
-        return f"every entry is off by the same amount, {e.difference.mean():.6g}: something is added that does not belong there (an eps, a penalty, a constant)."
+        return (
+            f"every entry is off by the same amount, {e.difference.mean():.6g}: something is added that does not belong there "
+            f"(an eps, a penalty, a constant)."
+        )
 
 
 @hypothesis("swapped")
@@ -136,7 +189,8 @@ def swapped_gradients(e):
         if other is not e and e.is_given(other.n):
             both = other.is_given(e.n)
             return (
-                f"what came back for {e.me} is the gradient of {other.me}{' and the other way round' * both}: return the gradients in the order of the "
+                f"what came back for {e.me} is the gradient of {other.me}{' and the other way round' * both}: return the "
+                f"gradients in the order of the "
                 "arguments, and see that each rule reads the right one."
             )
 
@@ -148,7 +202,8 @@ def swapped_gradients(e):
 def skip_forgotten(e):
     if any(e.is_difference(-g) for g in e.beside_x(e.one_g)):
         return (
-            f"what is missing is exactly the incoming gradient: {e.me} also reaches the output directly (a residual: y = x + f(x), or a + 1 in the derivative), and the "
+            f"what is missing is exactly the incoming gradient: {e.me} also reaches the output directly (a residual: y = x + "
+            f"f(x), or a + 1 in the derivative), and the "
             "gradients of all its uses add up: dx = g + (the gradient through f)."
         )
 
@@ -164,8 +219,10 @@ def overwritten(e):
         counts = _counts(index, e.x.shape)
         if counts is not None and (counts[e.wrong] > 1).all() and ((counts > 1) & (e.n != 0)).any():
             return (
-                f"it is right wherever the index names a place once, and wrong where it names it several times ({int(counts.max())} times at most): the gradients "
-                "of all places must be added. dx[index] = g and dx[index] += g keep only the last; write np.add.at(dx, index, g)."
+                f"it is right wherever the index names a place once, and wrong where it names it several times "
+                f"({int(counts.max())} times at most): the gradients "
+                "of all places must be added. dx[index] = g and dx[index] += g keep only the last; write np.add.at(dx, "
+                "index, g)."
             )
 
 
@@ -197,15 +254,7 @@ def wrong_at_targets(e):
             np.put_along_axis(here, np.where((arg >= 0) & (arg < e.x.shape[-1]), arg, 0)[..., None], True, -1)
             if not e.wrong[~here].any():
                 return (
-                    "it is wrong only at the target's entry of each row: the term of the right class is missing or off. For cross-entropy the gradient is "
+                    "it is wrong only at the target's entry of each row: the term of the right class is missing or off. For "
+                    "cross-entropy the gradient is "
                     "softmax - onehot: p[arange(N), target] -= 1."
                 )
-
-
-@hypothesis("ties")
-def only_at_kinks(e):
-    if e.a is not None and e.kinks is not None and e.kinks.any() and e.wrong.any() and e.kinks[e.wrong].all():
-        return (
-            f"it is right except at {int(e.wrong.sum())} ties or kinks: where several numbers are equally large they share one gradient (1/k each, a total of 1), "
-            "and at a kink the gradient must lie between the slopes of the two sides."
-        )

@@ -1,7 +1,9 @@
-"""Rules with a term left out: every sum and difference in a rule's source, one at a time. Knows Python's syntax tree; no calculus.
+"""Rules with a term left out: every sum and difference in a rule's source, one at a time.
 
-`x + y` becomes x, and becomes y; `x += y` becomes nothing. Sums that reckon with axes and places (inside brackets, ranges, shapes)
-are left alone: they decide where a number goes, not what it is.
+Knows Python's syntax tree; no calculus.
+
+`x + y` becomes x, and becomes y; `x += y` becomes nothing. Sums that reckon with axes and places (inside brackets, ranges,
+shapes) are left alone: they decide where a number goes, not what it is.
 """
 
 import ast
@@ -9,7 +11,20 @@ import copy
 import inspect
 import types
 
-PLACES = {"axis", "shape", "range", "axes", "transpose", "reshape", "slice", "concatenate", "split", "moveaxis", "expand_dims", "tile"}
+PLACES = {
+    "axis",
+    "shape",
+    "range",
+    "axes",
+    "transpose",
+    "reshape",
+    "slice",
+    "concatenate",
+    "split",
+    "moveaxis",
+    "expand_dims",
+    "tile",
+}
 
 
 def without_a_term(fun):
@@ -33,7 +48,11 @@ def _helpers(fun):
     """Functions of the same file that the rule calls."""
     names = dict.fromkeys(fun.__code__.co_names)
     found = [(name, fun.__globals__.get(name)) for name in names]
-    return [(n, f) for n, f in found if isinstance(f, types.FunctionType) and f.__globals__ is fun.__globals__ and f.__module__ == fun.__module__]
+    return [
+        (n, f)
+        for n, f in found
+        if isinstance(f, types.FunctionType) and f.__globals__ is fun.__globals__ and f.__module__ == fun.__module__
+    ]
 
 
 def _source(fun):
@@ -59,7 +78,9 @@ def _sites(tree):
         if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, (ast.Add, ast.Sub)) and not _joins_lists(node):
             found.append(node)
         for name, child in ast.iter_fields(node):
-            if not (isinstance(node, ast.Subscript) and name == "slice" or isinstance(node, ast.arguments) or _is_place(node, name)):
+            if not (
+                isinstance(node, ast.Subscript) and name == "slice" or isinstance(node, ast.arguments) or _is_place(node, name)
+            ):
                 stack += [c for c in (child if isinstance(child, list) else [child]) if isinstance(c, ast.AST)]
     return sorted(found, key=lambda n: (n.lineno, n.col_offset, n.end_col_offset))
 
@@ -68,7 +89,11 @@ def _joins_lists(node):
     """Does `x + y` put tuples or lists together, or count them?"""
     if isinstance(node, ast.BinOp):
         return _joins_lists(node.left) or _joins_lists(node.right)
-    return isinstance(node, (ast.Tuple, ast.List, ast.ListComp)) or isinstance(node, ast.Call) and getattr(node.func, "id", "") == "len"
+    return (
+        isinstance(node, (ast.Tuple, ast.List, ast.ListComp))
+        or isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "len"
+    )
 
 
 def _is_place(node, name):

@@ -1,6 +1,9 @@
-"""Does the engine put right rules together rightly? Its order, its undoing of broadcasting, its adding up, beside a plain second version.
+"""Does the engine put right rules together rightly?
 
-Knows what a reverse pass has to do, and does it again slowly: visit by birth, sum what was stretched, add up every contribution.
+Its order, its undoing of broadcasting, its adding up, beside a plain second version.
+
+Knows what a reverse pass has to do, and does it again slowly: visit by birth, sum what was stretched, add up every
+contribution.
 """
 
 from dataclasses import dataclass
@@ -33,7 +36,8 @@ def examine_engine(values, rng):
             if type(parent) is Node and places.get(parent, -1) > places[node]:
                 return _fault(
                     "order", f"{node.name} comes before {parent.name}, which it was made from",
-                    "the nodes are visited in the wrong order: a node's gradient is complete only when all that used its value have had their turn. Visit newest first.",
+                    "the nodes are visited in the wrong order: a node's gradient is complete only when all that used its "
+                    "value have had their turn. Visit newest first.",
                 )  # fmt: skip
     seeds = {node: rng.standard_normal(node.shape).astype(node.dtype) for node in starts}
     contributions, fault = _by_hand(starts, seeds)
@@ -57,7 +61,7 @@ def _by_hand(starts, seeds):
         if node not in contributions:
             continue
         g = _total([part for _, part in contributions[node]])
-        for i, (parent, raw) in enumerate(zip(node.parents, autograd.vjp(node, g, node.needs, None), strict=True)):
+        for i, (parent, raw) in enumerate(zip(node.parents, autograd.vjp(node, g, node.needs, None), strict=False)):
             if parent is None or raw is None:
                 continue
             right = raw if type(raw) is tuple else summed_to(np.asarray(raw), parent.shape)
@@ -73,7 +77,11 @@ def _by_hand(starts, seeds):
 def _total(parts):
     total = parts[0]
     for part in parts[1:]:
-        total = total + part if type(part) is not tuple else tuple(y if x is None else x if y is None else x + y for x, y in zip(total, part, strict=True))
+        total = (
+            total + part
+            if type(part) is not tuple
+            else tuple(y if x is None else x if y is None else x + y for x, y in zip(total, part, strict=True))
+        )
     return total
 
 
@@ -88,14 +96,27 @@ def _fitting(raw, right, parent, node, i):
         return _fault("broadcasting", f"it hands on {what}, as it is", _STRETCHED)
     if given.dtype != parent.dtype or not _same(given, right):
         if given.dtype != parent.dtype or _same(given, right.astype(np.float32)):
-            return _fault("dtype", f"{what} goes through {np.dtype(np.float32) if given.dtype == parent.dtype else given.dtype}", "a gradient must keep the dtype of its argument; find the cast.")
+            return _fault(
+                "dtype",
+                f"{what} goes through {np.dtype(np.float32) if given.dtype == parent.dtype else given.dtype}",
+                "a gradient must keep the dtype of its argument; find the cast.",
+            )
         factor = right.size / max(1, np.size(raw))
-        how = "by a mean, where it is a sum" if _same(given, right * factor) else "by keeping one slice, where all add up" if raw.shape != parent.shape else "though nothing was stretched"
+        how = (
+            "by a mean, where it is a sum"
+            if _same(given, right * factor)
+            else "by keeping one slice, where all add up"
+            if raw.shape != parent.shape
+            else "though nothing was stretched"
+        )
         return _fault("broadcasting", f"it fits {what} {how}", _STRETCHED)
     return None
 
 
-_STRETCHED = "broadcasting is not undone rightly: a number that was stretched over an axis was used once for each place, so its gradient is the sum over that axis."
+_STRETCHED = (
+    "broadcasting is not undone rightly: a number that was stretched over an axis was used once for each place, so its "
+    "gradient is the sum over that axis."
+)
 
 
 def _adding_up(contributions, seeds):
@@ -113,9 +134,21 @@ def _adding_up(contributions, seeds):
         if given is None or not _same(given, right):
             kept = next((label for label, part in parts if given is not None and _same(given, part)), None)
             if len(parts) > 1:
-                what = f"{name} is used {len(parts)} times, and only the gradient through {kept} is there" if kept else f"{name} is used {len(parts)} times, and their gradients are not added up"
-                return _fault("accumulation", what, "the gradients of all uses of a value add up: pending[x] = pending[x] + g, never pending[x] = g.")
-            return _fault("accumulation", f"{name} does not get the gradient that was sent to it", "look at how pending gradients are kept until their node's turn.")
+                what = (
+                    f"{name} is used {len(parts)} times, and only the gradient through {kept} is there"
+                    if kept
+                    else f"{name} is used {len(parts)} times, and their gradients are not added up"
+                )
+                return _fault(
+                    "accumulation",
+                    what,
+                    "the gradients of all uses of a value add up: pending[x] = pending[x] + g, never pending[x] = g.",
+                )
+            return _fault(
+                "accumulation",
+                f"{name} does not get the gradient that was sent to it",
+                "look at how pending gradients are kept until their node's turn.",
+            )
     return None
 
 

@@ -1,4 +1,7 @@
-"""What a constant factor usually comes from, out of the sizes and settings in play. Knows no gradients, only a ratio to explain."""
+"""What a constant factor usually comes from, out of the sizes and settings in play.
+
+Knows no gradients, only a ratio to explain.
+"""
 
 import math
 
@@ -17,19 +20,34 @@ def _candidates(evidence):
     """(ratio, what it means) for all that could matter."""
     yield from _settings(evidence)
     yield 2.0, "2 is usually a forgotten 1/2: the derivative of x²/2 is x, that of x² is 2x."
-    yield 0.5, (
-        "1/2 is usually a lost 2: the derivative of x² is 2x; or an input is used twice and only one of the two gradients was counted: add them (+=)."
+    yield (
+        0.5,
+        (
+            "1/2 is usually a lost 2: the derivative of x² is 2x; or an input is used twice and only one of the two "
+            "gradients was counted: add them (+=)."
+        ),
     )
     for size, place in _sizes(evidence):
         root = math.sqrt(size)
-        yield root, (
-            f"{root:.4g} is the root of {size}, {place}: the scale 1/sqrt({size}) (attention has it) stands in forward and is missing in "
-            "backward; multiply by it there too."
+        yield (
+            root,
+            (
+                f"{root:.4g} is the root of {size}, {place}: the scale 1/sqrt({size}) (attention has it) stands in forward "
+                f"and is missing in "
+                "backward; multiply by it there too."
+            ),
         )
-        yield 1 / root, f"1/sqrt({size}), {size} being {place}: backward has a scale 1/sqrt(d) that forward has not, or has it twice."
+        yield (
+            1 / root,
+            f"1/sqrt({size}), {size} being {place}: backward has a scale 1/sqrt(d) that forward has not, or has it twice.",
+        )
     for size, place in _sizes(evidence):
         yield float(size), f"{size} is {place}: the 1/{size} of a mean over it is missing in backward. Divide by {size} there."
-        yield 1 / size, f"1/{size}, {size} being {place}: backward takes a mean where it should take a sum, or divides by {size} once too often."
+        yield (
+            1 / size,
+            f"1/{size}, {size} being {place}: backward takes a mean where it should take a sum, or divides by {size} once too "
+            f"often.",
+        )
 
 
 def _settings(evidence):
@@ -39,11 +57,19 @@ def _settings(evidence):
             continue
         name, arg = evidence.called(position), float(arg)
         if 0 < arg < 1:
-            yield 1 - arg, (
-                f"{1 - arg:.4g} is 1 - p with p = {arg:g} ({name}): what dropout keeps is scaled by 1/(1-p) in forward, and that scale is missing in "
-                "backward. Divide by 1 - p there too."
+            yield (
+                1 - arg,
+                (
+                    f"{1 - arg:.4g} is 1 - p with p = {arg:g} ({name}): what dropout keeps is scaled by 1/(1-p) in forward, "
+                    f"and that scale is missing in "
+                    "backward. Divide by 1 - p there too."
+                ),
             )
-            yield 1 / (1 - arg), f"{1 / (1 - arg):.4g} is 1/(1-p) with p = {arg:g} ({name}): backward has dropout's scale and forward has not, or has it twice."
+            yield (
+                1 / (1 - arg),
+                f"{1 / (1 - arg):.4g} is 1/(1-p) with p = {arg:g} ({name}): backward has dropout's scale and forward has not, "
+                f"or has it twice.",
+            )
         yield 1 / arg, f"the factor {arg:g} ({name}) of forward is missing in backward."
         yield arg, f"forward divides by {arg:g} ({name}) and backward does not, or backward multiplies by it once too often."
 

@@ -11,7 +11,7 @@ UNKNOWN = "the line that made it is not known (compute under minigrad.detect_ano
 
 
 class Lines:
-    """`with lines:` notes for every node the innermost line outside minigrad, and the function of minigrad.functional that it is inside of."""
+    """`with lines:` notes for each node the innermost line outside minigrad, and the function of functional around it."""
 
     def __init__(self):
         self._known, self._mode = {}, Mode(tracing, self._note)

@@ -1,4 +1,6 @@
-"""locate: which op of a graph has the wrong rule? Runs each node's rule alone, on the arrays it had, against differences of its own function.
+"""locate: which op of a graph has the wrong rule?
+
+Runs each node's rule alone, on the arrays it had, against differences of its own function.
 
 Knows what a node is; takes no rule on trust, nor the engine that puts them together (engine.py of this folder looks at that).
 (The file is not called locate.py, because a package's attribute can be a function or a module of that name, not both.)
@@ -40,13 +42,20 @@ class Located:
     def where(self):
         """One sentence: the op and the line that made it."""
         if self.node is None:
-            return self.result if self.name else f"The rules of all {self.checked} ops inside agree with differences of their own functions."
+            return (
+                self.result
+                if self.name
+                else f"The rules of all {self.checked} ops inside agree with differences of their own functions."
+            )
         return f"Op: {self.name}{self.inside}, {self.line}"
 
     def __str__(self):
         if self.ok or self.node is None:
             return "\n".join([self.where(), *(f"  Likely: {d}" for d in self.diagnoses[:1])])
-        what = {1: "whose rule disagrees with finite differences", 2: "whose rule, differentiated again, disagrees with finite differences"}[self.order]
+        what = {
+            1: "whose rule disagrees with finite differences",
+            2: "whose rule, differentiated again, disagrees with finite differences",
+        }[self.order]
         lines = [f"The first op {what} is {self.name}{self.inside}, {self.line}", f"  {self.result}"]
         return "\n".join(lines + [f"  {'Likely' if i == 0 else 'Or'}: {d}" for i, d in enumerate(self.diagnoses[:2])])
 
@@ -56,13 +65,14 @@ class Located:
 def locate(loss, *inputs, order=1, seed=0):
     """Which op has the wrong gradient? A Located: print it, or ask it for `name`, `result.index`, `diagnoses`, `line`, `ok`.
 
-    loss    a scalar Tensor whose history is still there; or a function, called as loss(*inputs), that returns one (or any Tensors).
+    loss    a scalar Tensor whose history is still there; or a function, called as loss(*inputs), that returns one (or several).
             Of a function the source lines are known, and it is run a second time by the readable definitions, so that the steps
             inside kernels show too. Of a ready loss the lines are known only if it was computed under detect_anomaly().
     order   2 looks for the rule whose own derivative is wrong
 
-    Ops are checked oldest first, each alone: its arguments as they were, in float64, a random gradient of its value. An argument
-    whose numbers the graph has let go (no rule reads them) is computed again from what is before it. A checkpoint is opened.
+    Ops are checked oldest first, each alone: its arguments as they were, in float64, a random gradient of its value. An
+    argument whose numbers the graph has let go (no rule reads them) is computed again from what is before it. A checkpoint
+    is opened.
     """
     if isinstance(loss, Tensor):
         return _in_graph([loss], Lines(), order, seed)
@@ -84,7 +94,10 @@ def locate(loss, *inputs, order=1, seed=0):
 def _in_graph(values, lines, order, seed):
     starts = [y.node for y in values if y.node is not None]
     if not starts:
-        raise GradcheckError("There is no graph to look into: nothing that went into this value requires a gradient (or it was computed under no_grad).")
+        raise GradcheckError(
+            "There is no graph to look into: nothing that went into this value requires a gradient (or it was computed under "
+            "no_grad)."
+        )
     _check_history(starts)
     rng, steps = np.random.default_rng(seed), steps_of(starts)
     for step in steps:
@@ -110,7 +123,8 @@ def _check_history(starts):
         node = stack.pop()
         if node.released:
             raise GradcheckError(
-                f"The history of {node} has been used up by backward, so there is nothing left to look into. Call locate before backward, or backward("
+                f"The history of {node} has been used up by backward, so there is nothing left to look into. Call locate "
+                f"before backward, or backward("
                 "retain_graph=True), or give locate the function that computes the loss."
             )
         if node not in seen:

@@ -1,7 +1,8 @@
 """The typical mistakes of someone who writes backward by hand, in plain NumPy, and what gradcheck says of each.
 
-`python -m minigrad.gradcheck --mistakes` shows them. Each is a forward, a backward with one thing wrong, and inputs; where the mistake
-is in the forward, a gradient check cannot see it, and a reference can. Knows no tensors but for those references.
+`python -m minigrad.gradcheck --mistakes` shows them. Each is a forward, a backward with one thing wrong, and inputs; where
+the mistake is in the forward, a gradient check cannot see it, and a reference can. Knows no tensors but for those
+references.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,9 @@ class Mistake:
 
     def verdict(self):
         """(what gradcheck says, what the comparison with the reference says or "")."""
-        return _said(lambda: _checked(self)), _said(lambda: compare_values(self.forward, self.reference, self.inputs)) if self.reference else ""
+        return _said(lambda: _checked(self)), _said(
+            lambda: compare_values(self.forward, self.reference, self.inputs)
+        ) if self.reference else ""
 
 
 def _checked(mistake):
@@ -193,7 +196,8 @@ def as_if_constant(g, x, weight):
 
 mistake("layer norm without the mean terms", layer_norm,
         as_if_constant,
-        numbers(3, 6), numbers(6), names=("mean and the variance", "mean(h) and xhat * mean(h * xhat) was left out"))  # fmt: skip
+        numbers(3, 6), numbers(6),
+        names=("mean and the variance", "mean(h) and xhat * mean(h * xhat) was left out"))  # fmt: skip
 
 mistake("layer norm with ddof=1, forward and backward alike", lambda x, weight: layer_norm(x, weight, 1),
         lambda g, x, weight: layer_norm_gradient(g, x, weight, 1),

@@ -1,6 +1,9 @@
-"""Are wrong gradients caught, and is the right cause named? Spoils every rule of the table and the engine, runs the samples, counts.
+"""Are wrong gradients caught, and is the right cause named?
 
-`python -m minigrad.gradcheck --mutations` prints it. Knows what was done to a rule (spoiling.py) and which diagnosis would be right.
+Spoils every rule of the table and the engine, runs the samples, counts.
+
+`python -m minigrad.gradcheck --mutations` prints it. Knows what was done to a rule (spoiling.py) and which diagnosis would
+be right.
 """
 
 import time
@@ -16,17 +19,21 @@ from minigrad.gradcheck.spoiling import ENGINES, RESULTS, engine_with, mutants, 
 from minigrad.gradcheck.squares import SQUARE
 from minigrad.samples import SAMPLES
 
-# The names of the hypotheses that are right for what was done. A dropped term has several: each says which kind of term is missing.
+# The names of the hypotheses that are right for what was done. A dropped term has several: each says which kind is missing;
+# and a term that is dropped from an exponent, as b of exp(a - b), is a missing factor.
 RIGHT = {
-    "scaled by 1.001": {"factor"}, "doubled": {"factor"}, "sign": {"sign"}, "zeroed": {"zero"}, "transposed": {"transposed"}, "through float32": {"dtype"},
-    "arguments swapped": {"swapped"}, "rules exchanged": {"swapped"}, "arguments detached": {"values constant"}, "g detached": {"g constant"},
-    "term dropped": {"missing term", "cross terms", "mean terms", "half of two", "target entry", "accumulation", "missing factor"},  # of exp(a - b), b is a factor
+    "scaled by 1.001": {"factor"}, "doubled": {"factor"}, "sign": {"sign"}, "zeroed": {"zero"}, "transposed": {"transposed"},
+    "through float32": {"dtype"}, "arguments swapped": {"swapped"}, "rules exchanged": {"swapped"},
+    "arguments detached": {"values constant"}, "g detached": {"g constant"},
+    "term dropped": {"missing term", "cross terms", "mean terms", "half of two", "target entry", "accumulation",
+                     "missing factor"},
 }  # fmt: skip
 
 # What nothing can catch, because it changes nothing, and why.
 LINEAR = {
-    np.add, np.subtract, np.negative, np.absolute, primitives.relu, primitives.cast, np.maximum, np.minimum, np.where, np.tril, np.triu, np.sum, np.amax,
-    np.amin, np.reshape, np.transpose, np.swapaxes, np.squeeze, np.expand_dims, np.broadcast_to, primitives.getitem, primitives.scatter_add,
+    np.add, np.subtract, np.negative, np.absolute, primitives.relu, primitives.cast, np.maximum, np.minimum, np.where, np.tril,
+    np.triu, np.sum, np.amax, np.amin, np.reshape, np.transpose, np.swapaxes, np.squeeze, np.expand_dims, np.broadcast_to,
+    primitives.getitem, primitives.scatter_add,
     primitives.concatenate, take_item, np.cumsum, primitives.split, np.fmod, np.remainder,
 }  # fmt: skip
 FLAT = {np.sign, np.floor, np.ceil, np.rint, np.trunc}
@@ -36,7 +43,8 @@ EQUIVALENT = [  # (reason, functions or (function, argument), what is done)
     ("both arguments have the same slope, 1", {np.add}, {"rules exchanged", "arguments swapped"}),
     ("the rule reads neither argument", {np.subtract, np.where, (np.fmod, 0), (np.remainder, 0)}, {"arguments swapped"}),
     ("a vector, a symmetric matrix, or one that is never square: no transposing changes it", {
-        (kernels.linear, 2), (kernels.cross_entropy, 2), (kernels.gru_states, 3), (kernels.lstm_states, 3), (kernels.gru_states, 2), (np.linalg.cholesky, 0),
+        (kernels.linear, 2), (kernels.cross_entropy, 2), (kernels.gru_states, 3), (kernels.lstm_states, 3),
+        (kernels.gru_states, 2), (np.linalg.cholesky, 0),
     }, {"transposed"}),
 ]  # fmt: skip
 
@@ -185,7 +193,10 @@ def main():
     began = time.perf_counter()
     wrong = [s.name for s in [*SAMPLES, *SQUARE] if any(complaint(s, order) for order in (1, 2))]
     if wrong:
-        print(f"Nothing can be said while samples fail with nothing spoiled: {', '.join(wrong)}. Run python -m minigrad.gradcheck first.")
+        print(
+            f"Nothing can be said while samples fail with nothing spoiled: {', '.join(wrong)}. Run python -m "
+            f"minigrad.gradcheck first."
+        )
         return 1
     verdicts, engines = run()
     print(f"{'what was done':22s} {'mutants':>8s} {'change nothing':>15s} {'caught':>12s} {'right cause named':>18s}")
@@ -196,7 +207,11 @@ def main():
     _line("all", verdicts + engines)
     _list_by_reason(verdicts)
     _list("Not caught", [v for v in verdicts + engines if not v.equivalent and v.error is None], lambda v: str(v.mutant))
-    _list("Counted as one, because the values are the same", [v for v in verdicts if v.named == "same"], lambda v: f"{v.mutant} (said: {v.said})")
+    _list(
+        "Counted as one, because the values are the same",
+        [v for v in verdicts if v.named == "same"],
+        lambda v: f"{v.mutant} (said: {v.said})",
+    )
     _list("Caught, but another cause named", _misnamed(verdicts + engines), lambda v: f"{v.mutant} (said: {v.said})")
     _exclusions(verdicts)
     print(f"\nTime: {time.perf_counter() - began:.0f} s.")
@@ -212,7 +227,10 @@ def _line(title, verdicts):
     caught = [v for v in effective if v.error is not None]
     named = [v for v in caught if v.named]
     share = f"{100 * len(named) / max(1, len(effective)):.0f} %"
-    print(f"{title:22s} {len(verdicts):8d} {len(verdicts) - len(effective):15d} {f'{len(caught)}/{len(effective)}':>12s} {f'{len(named)} ({share})':>18s}")
+    print(
+        f"{title:22s} {len(verdicts):8d} {len(verdicts) - len(effective):15d} {f'{len(caught)}/{len(effective)}':>12s} "
+        f"{f'{len(named)} ({share})':>18s}"
+    )
 
 
 def _list(title, verdicts, line):
@@ -236,6 +254,12 @@ def _exclusions(verdicts):
     unreached = set(table) - {v.mutant.fun for v in verdicts}
     if unreached:
         print(f"  rows that no sample reaches: {', '.join(sorted(map(name_of, unreached)))}")
-    print(f"  dropping terms where a rule's source cannot be compiled again: {', '.join(sorted(name_of(f) for f in table if unreadable(f))) or 'none'}")
+    print(
+        f"  dropping terms where a rule's source cannot be compiled again: "
+        f"{', '.join(sorted(name_of(f) for f in table if unreadable(f))) or 'none'}"
+    )
     print("  dropping sums that reckon with axes and places, and terms of functions in other files (primitives.py)")
-    print(f"  the second derivative of the {kernel} kernels, which is that of their definitions; forwards, which a gradient check cannot judge")
+    print(
+        f"  the second derivative of the {kernel} kernels, which is that of their definitions; forwards, which a gradient "
+        f"check cannot judge"
+    )

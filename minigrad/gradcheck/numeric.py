@@ -1,4 +1,7 @@
-"""Slopes by finite differences, and how far two gradients are apart. Knows arrays and that functions have values; nothing of backward."""
+"""Slopes by finite differences, and how far two gradients are apart. Knows arrays and that functions have values.
+
+Nothing of backward.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""gradcheck_pair: is a learner's own backward right? For a forward and a backward in plain NumPy. Knows no tensors and no graph."""
+"""gradcheck_pair: is a learner's own backward right? For a forward and a backward in plain NumPy.
+
+Knows no tensors and no graph.
+"""
 
 import inspect
 
@@ -13,15 +16,17 @@ from minigrad.gradcheck.results import GradcheckError, Report, explained
 
 
 def gradcheck_pair(forward, backward, inputs, *, eps=EPS, tolerance=TOLERANCE, seed=0):
-    """True if `backward` is the gradient of `forward`; else raises GradcheckError, which says where not, and what probably went wrong.
+    """True if `backward` is the gradient of `forward`.
+
+    Else raises GradcheckError, which says where not, and what probably went wrong.
 
     forward   forward(*inputs) -> y, an array; or (y, saved), where saved is whatever backward wants to have
-    backward  g is the gradient of a loss with respect to y. It is called as backward(g, *inputs), or backward(g, y, *inputs) if it takes
-              one more; after a forward that returns (y, saved) as backward(g, saved), or backward(g, saved, *inputs).
-              It returns one gradient for each float array among the inputs, in their order, each in the shape of its input: one array,
-              or a tuple. None may stand in the places of all other inputs.
-    inputs    float64 arrays (or tensors) are checked; whole numbers, booleans and Python numbers are passed on as they are (indices,
-              targets, masks, a dropout rate). A function that draws random numbers must be given them: pass the mask.
+    backward  g is the gradient of a loss with respect to y. It is called as backward(g, *inputs), or backward(g, y, *inputs)
+              if it takes one more; after a forward that returns (y, saved) as backward(g, saved), or backward(g, saved,
+              *inputs). It returns one gradient for each float array among the inputs, in their order, each in the shape of
+              its input: one array, or a tuple. None may stand in the places of all other inputs.
+    inputs    float64 arrays (or tensors) are checked; whole numbers, booleans and Python numbers are passed on as they are
+              (indices, targets, masks, a dropout rate). A function that draws random numbers must be given them: pass the mask.
     """
     try:
         report = check_pair(forward, backward, inputs, eps=eps, seed=seed, tolerance=tolerance)
@@ -44,7 +49,8 @@ def check_pair(forward, backward, inputs, *, eps=EPS, seed=0, tolerance=TOLERANC
     again, _ = pair.run()
     if not np.array_equal(y, again, equal_nan=True):
         raise GradcheckError(
-            "forward gives different values for the same inputs, so its slope cannot be measured: draw what is random outside and pass it in, "
+            "forward gives different values for the same inputs, so its slope cannot be measured: draw what is random "
+            "outside and pass it in, "
             "e.g. dropout's mask."
         )
     g = np.random.default_rng(seed).standard_normal(y.shape)
@@ -100,7 +106,10 @@ class Pair:
         self.places = [i for i, x in enumerate(self.args) if _is_float(x)]
         self.saves = False  # does forward return (y, saved)?
         if not self.places:
-            raise GradcheckError("There is nothing to check: none of the inputs is an array of floats (Python numbers are settings and passed on).")
+            raise GradcheckError(
+                "There is nothing to check: none of the inputs is an array of floats (Python numbers are settings and passed "
+                "on)."
+            )
 
     def run(self, args=None):
         """(y, saved) of forward."""
@@ -112,9 +121,15 @@ class Pair:
             raise GradcheckError(f"forward must return an array, or (array, saved); it returned a {type(out).__name__}.")
         y = np.array(y)
         if y.dtype != np.float64:
-            raise GradcheckError(f"forward turned float64 inputs into {y.dtype}; finite differences need float64: find where it loses precision.")
-        if args is None and any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(given, self.args, strict=True) if _is_float(a)):
-            raise GradcheckError("forward writes into its inputs; work on copies (x = x.copy(), or x = x + ... instead of x += ...).")
+            raise GradcheckError(
+                f"forward turned float64 inputs into {y.dtype}; finite differences need float64: find where it loses precision."
+            )
+        if args is None and any(
+            not np.array_equal(a, b, equal_nan=True) for a, b in zip(given, self.args, strict=True) if _is_float(a)
+        ):
+            raise GradcheckError(
+                "forward writes into its inputs; work on copies (x = x.copy(), or x = x + ... instead of x += ...)."
+            )
         return y, saved
 
     def gradients(self, g, y, args):
@@ -124,7 +139,9 @@ class Pair:
         given, incoming = _copies(args), g[0].copy()
         found = self.backward(incoming, *self._arguments(y[0].copy(), _replaced(saved, changed), given))
         if not np.array_equal(incoming, g[0]):
-            raise GradcheckError("backward writes into g, which belongs to others as well; start with g = g.copy(), or avoid += and -= on it.")
+            raise GradcheckError(
+                "backward writes into g, which belongs to others as well; start with g = g.copy(), or avoid += and -= on it."
+            )
         return self._sorted(found)
 
     def _arguments(self, y, saved, given):
@@ -139,7 +156,8 @@ class Pair:
         if count == 1:
             return []
         raise GradcheckError(
-            f"backward takes {count} arguments, and forward {n}: write backward(g, {_names(n)}), or backward(g, y, {_names(n)}) to have the output too, or let "
+            f"backward takes {count} arguments, and forward {n}: write backward(g, {_names(n)}), or backward(g, y, "
+            f"{_names(n)}) to have the output too, or let "
             "forward return (y, saved) and write backward(g, saved)."
         )
 
@@ -151,12 +169,14 @@ class Pair:
                 found = [found[i] for i in self.places]
             if len(found) != wanted:
                 raise GradcheckError(
-                    f"backward returned {len(found)} gradients; {wanted} of the inputs are float arrays, and each needs one: return {_names(wanted, 'd')}."
+                    f"backward returned {len(found)} gradients; {wanted} of the inputs are float arrays, and each needs one: "
+                    f"return {_names(wanted, 'd')}."
                 )
             return [_as_array(d) for d in found]
         if wanted != 1:
             raise GradcheckError(
-                f"backward returned one gradient; {wanted} of the inputs are float arrays, and each needs one: return a tuple {_names(wanted, 'd')}."
+                f"backward returned one gradient; {wanted} of the inputs are float arrays, and each needs one: return a tuple "
+                f"{_names(wanted, 'd')}."
             )
         return [_as_array(found)]
 
@@ -176,7 +196,8 @@ def _plain(i, x):
     if isinstance(x, np.ndarray) and x.dtype.kind == "f":
         if x.dtype != np.float64:
             raise GradcheckError(
-                f"input {i} is {x.dtype}; finite differences need float64, because a step of 1e-5 drowns in float32's rounding (1e-7 of the value). "
+                f"input {i} is {x.dtype}; finite differences need float64, because a step of 1e-5 drowns in float32's "
+                f"rounding (1e-7 of the value). "
                 "Use x.astype(np.float64)."
             )
         return x.copy()

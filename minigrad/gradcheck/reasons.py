@@ -1,4 +1,7 @@
-"""Why is it wrong? Puts together what the numbers say (diagnosis.py) and which op is to blame (locating.py), likeliest first."""
+"""Why is it wrong?
+
+Puts together what the numbers say (diagnosis.py) and which op is to blame (locating.py), likeliest first.
+"""
 
 from minigrad.gradcheck import diagnosis, structure, repairs, terms  # noqa: F401, I001  (their order is that of the hypotheses)
 from minigrad.gradcheck.evidence import diagnose
@@ -18,9 +21,15 @@ def explanations(evidence):
 def unknown(e):
     """Where it is wrong, if no guess fits."""
     if e.failure is not None:
-        return Diagnosis("fails", f"backward cannot be computed: see that its shapes fit those of the inputs; {e.name} has {e.x.shape}.")
+        return Diagnosis(
+            "fails", f"backward cannot be computed: see that its shapes fit those of the inputs; {e.name} has {e.x.shape}."
+        )
     if e.a is None:
-        return Diagnosis("unknown", f"the gradient of {e.name} does not have its shape {e.x.shape}, and summing or transposing does not help.", e)
+        return Diagnosis(
+            "unknown",
+            f"the gradient of {e.name} does not have its shape {e.x.shape}, and summing or transposing does not help.",
+            e,
+        )
     wrong = int(e.wrong.sum())
     places = []
     for axis in range(e.x.ndim if wrong < e.x.size else 0):
@@ -29,7 +38,9 @@ def unknown(e):
         if not hit.all():
             places.append(f"index {', '.join(str(int(i)) for i in hit.nonzero()[0][:6])} of axis {axis}")
     where = f", all at {' and '.join(places)}" if places else ""
-    return Diagnosis("unknown", f"none of the usual mistakes fits all entries; {wrong} of {e.x.size} entries are wrong{where}.", e)
+    return Diagnosis(
+        "unknown", f"none of the usual mistakes fits all entries; {wrong} of {e.x.size} entries are wrong{where}.", e
+    )
 
 
 def reasons(report, fun, inputs, order, seed):
@@ -37,20 +48,27 @@ def reasons(report, fun, inputs, order, seed):
     if order == 2 and not _first_order_is_right(fun, inputs, seed):
         return reasons(_first(fun, inputs, seed), fun, inputs, 1, seed)
     located = _located(fun, inputs, order, seed)
-    seen = [] if order == 2 else explanations([r.evidence for r in sorted(report.wrong, key=lambda r: -r.error) if r.evidence is not None])
+    seen = (
+        []
+        if order == 2
+        else explanations([r.evidence for r in sorted(report.wrong, key=lambda r: -r.error) if r.evidence is not None])
+    )
     if located is None:
         return seen, ""
     if located.ok:
         return _outside_the_graph(seen, order), located.where()
     names = {d.name for d in located.diagnoses}
-    inside = located.diagnoses or ([unknown(located.result.evidence)] if getattr(located.result, "evidence", None) is not None else [])
+    inside = located.diagnoses or (
+        [unknown(located.result.evidence)] if getattr(located.result, "evidence", None) is not None else []
+    )
     return [*inside, *(d for d in seen if d.name not in names and d.name != "unknown")], located.where()
 
 
 def _outside_the_graph(seen, order):
     """Every op is right, so what is missing was never recorded."""
     sentence = (
-        "every op that was recorded has a right rule, so something was not recorded: look for .detach(), .data, .numpy(), no_grad, or NumPy on bare arrays between "
+        "every op that was recorded has a right rule, so something was not recorded: look for .detach(), .data, .numpy(), "
+        "no_grad, or NumPy on bare arrays between "
         "the input and the output."
     )
     known = [d for d in seen if d.name != "unknown"] if order == 1 else []

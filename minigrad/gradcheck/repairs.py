@@ -1,6 +1,7 @@
 """What probably went wrong, found by calling backward again with something changed: is it right then?
 
-Continues the list of diagnosis.py and structure.py. Works where backward can be called on its own: a pair, or one op of a graph.
+Continues the list of diagnosis.py and structure.py. Works where backward can be called on its own: a pair, or one op of a
+graph.
 """
 
 import numpy as np
@@ -15,7 +16,8 @@ def y_for_x(e):
         return None
     if _works(e, args=_with(e.args, e.position, e.one_y)):
         return (
-            f"{e.backward} reads the input where it should read the output: given y in place of x it is right. As a function of y = tanh(x) the derivative is 1 - y², "
+            f"{e.backward} reads the input where it should read the output: given y in place of x it is right. As a function "
+            f"of y = tanh(x) the derivative is 1 - y², "
             "of y = sigmoid(x) it is y(1 - y), of y = exp(x) it is y. Save the output in forward, or compute it again."
         )
     if _works(e, y=[e.x]):
@@ -31,21 +33,39 @@ def swapped_arguments(e):
                 return f"{e.backward} has its arguments {j} and {i} in the wrong order: with the two exchanged it is right."
     for j, rule in e.others:
         if _is_right(e, rule):
-            return f"the rules of the arguments {e.position} and {j} are exchanged: that of {j} gives the right gradient of {e.position}."
+            return (
+                f"the rules of the arguments {e.position} and {j} are exchanged: that of {j} gives the right gradient of "
+                f"{e.position}."
+            )
 
 
 @hypothesis("transposed factor")
 def transposed_argument(e):
     """A factor of a product lacks its transpose."""
     for i, arg in enumerate(e.args):
-        if isinstance(arg, np.ndarray) and arg.ndim > 1 and arg.dtype.kind == "f" and _works(e, args=_with(e.args, i, arg.swapaxes(-1, -2))):
+        if (
+            isinstance(arg, np.ndarray)
+            and arg.ndim > 1
+            and arg.dtype.kind == "f"
+            and _works(e, args=_with(e.args, i, arg.swapaxes(-1, -2)))
+        ):
             return (
-                f"a transpose is missing: with {e.called(i)} transposed, {e.backward} is right. For y = x @ W the gradients are dx = g @ W.T and dW = x.T @ g; "
+                f"a transpose is missing: with {e.called(i)} transposed, {e.backward} is right. For y = x @ W the gradients "
+                f"are dx = g @ W.T and dW = x.T @ g; "
                 "see that the shapes fit, and test with shapes that are not square."
             )
     for i, g in enumerate(e.g):
         if g.ndim > 1 and _works(e, g=_with(e.g, i, g.swapaxes(-1, -2))):
             return f"a transpose is missing: with the incoming gradient transposed, {e.backward} is right."
+
+
+@hypothesis("half of two")
+def one_of_two_factors(e):
+    """A product of x with itself, differentiated by one of the two factors."""
+    if e.a is None or e.call is None or e.one_g is None or e.one_g.ndim < 2:
+        return None
+    if _is_right(e, lambda: e.a + e.call([e.one_g.swapaxes(-1, -2)], e.y, e.args)):
+        return f"{e.me} is used twice, as in x @ x.T, and only one of the two gradients was counted: (g + g.T) @ x, not g @ x."
 
 
 def _with(items, i, item):
@@ -79,6 +99,7 @@ def not_finite(e):
         bad = ~np.isfinite(e.raw)
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         return (
-            f"{bad.sum()} of {bad.size} entries are NaN or inf, the first at index {where}, where the input is {e.x[where]:.4g}: look for a division by 0, a log of 0, "
+            f"{bad.sum()} of {bad.size} entries are NaN or inf, the first at index {where}, where the input is "
+            f"{e.x[where]:.4g}: look for a division by 0, a log of 0, "
             "or a root of something negative there."
         )

@@ -1,4 +1,7 @@
-"""What a check found, and how it reads in a terminal and in a notebook. Knows two arrays to compare; not where they came from."""
+"""What a check found, and how it reads in a terminal and in a notebook. Knows two arrays to compare.
+
+Not where they came from.
+"""
 
 import html
 from dataclasses import dataclass, field
@@ -9,7 +12,10 @@ from minigrad.gradcheck.numeric import TOLERANCE, relative_error
 
 
 class GradcheckError(AssertionError):
-    """A gradient is wrong, or cannot be checked. `report` holds the figures, `diagnoses` what probably happened, likeliest first."""
+    """A gradient is wrong, or cannot be checked.
+
+    `report` holds the figures, `diagnoses` what probably happened, likeliest first.
+    """
 
     def __init__(self, sentence, report=None, diagnoses=()):
         super().__init__(sentence)
@@ -58,7 +64,9 @@ def compare(name, analytic, numeric, kinks=0, size=0.0):
     index = np.unravel_index(np.argmax(np.where(bad, np.inf, np.abs(a - n))), bad.shape)
     index = tuple(int(i) for i in index)
     largest = float("inf") if bad.any() else float(np.abs([a, n]).max())
-    return Result(name, relative_error(analytic, numeric, size), index, float(analytic[index]), float(numeric[index]), largest, kinks)
+    return Result(
+        name, relative_error(analytic, numeric, size), index, float(analytic[index]), float(numeric[index]), largest, kinks
+    )
 
 
 @dataclass(frozen=True)
@@ -121,7 +129,11 @@ class Report(list):
         """For notebooks: a small table, what is wrong in red."""
         head = "<tr><th>input</th><th>shape</th><th>relative error</th><th>verdict</th></tr>"
         body = "".join(
-            "<tr" + ' style="color:#b00"' * ("WRONG" in row[3]) + ">" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            "<tr"
+            + ' style="color:#b00"' * ("WRONG" in row[3])
+            + ">"
+            + "".join(f"<td>{html.escape(cell)}</td>" for cell in row)
+            + "</tr>"
             for row in self.rows()
         )
         return f"<table>{head}{body}</table>" + "".join(f"<p>{html.escape(str(r))}</p>" for r in self.wrong)

@@ -9,7 +9,10 @@ from minigrad._tensor import Tensor
 
 @dataclass
 class Sample:
-    """One thing to check: make(rng) gives (fun, inputs), all in float64. The layers declare theirs in samples.py beside them."""
+    """One thing to check: make(rng) gives (fun, inputs), all in float64.
+
+    The layers declare theirs in samples.py beside them.
+    """
 
     group: str
     name: str

@@ -1,4 +1,7 @@
-"""Which rule loses its own history? Checks the second derivative of one node at a time. Knows that a rule is recorded when given Tensors."""
+"""Which rule loses its own history? Checks the second derivative of one node at a time.
+
+Knows that a rule is recorded when given Tensors.
+"""
 
 import numpy as np
 
@@ -11,7 +14,7 @@ from minigrad.gradcheck.steps import Rerun, Several
 
 
 def examine_again(step, seed):
-    """The Results, second order, of those arguments (and of the incoming gradient) for which the rule's own derivative is wrong."""
+    """The second-order Results of those arguments (and of the incoming gradient) whose rule has a wrong derivative."""
     if isinstance(step, Rerun) or any(isinstance(arg, Several) for arg in step.args):
         return []
     leaves = [Tensor(np.array(step.args[i])).requires_grad_() for i in step.places]
@@ -43,12 +46,14 @@ def _history_lost(step, report):
     if incoming:
         return Diagnosis(
             "g constant",
-            f"the rule of {step.name} gives the right numbers, but loses the history of the incoming gradient g: it works on a bare array of it (g.data, g.detach(), "
+            f"the rule of {step.name} gives the right numbers, but loses the history of the incoming gradient g: it works on "
+            f"a bare array of it (g.data, g.detach(), "
             "np.asarray). Compute with g itself, so that the rule can be differentiated again.",
         )
     return Diagnosis(
         "values constant",
-        f"the rule of {step.name} gives the right numbers, but takes what it reads (x, y, or something it kept) as a constant: a cached value, .data or .detach(). "
+        f"the rule of {step.name} gives the right numbers, but takes what it reads (x, y, or something it kept) as a "
+        f"constant: a cached value, .data or .detach(). "
         "Then its own derivative lacks the part that comes from x. Compute with the arguments the rule is given.",
     )
 
@@ -56,6 +61,7 @@ def _history_lost(step, report):
 def _fails(step):
     return Diagnosis(
         "rule on tensors",
-        f"the rule of {step.name} cannot be computed with Tensors, which the second derivative needs: use operators, methods and functions that arrays and "
+        f"the rule of {step.name} cannot be computed with Tensors, which the second derivative needs: use operators, methods "
+        f"and functions that arrays and "
         "Tensors share.",
     )

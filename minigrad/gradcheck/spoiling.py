@@ -119,7 +119,7 @@ def spoiled(row, i, how):
     if not isinstance(row, Row):
         return SpoiledRow(row, i, how)
     if isinstance(row, EachRow):
-        return EachRow(row.fun, lambda j, *args, **kwargs: _spoil(functools.partial(row.rules, j), how)(*args, **kwargs))
+        return EachRow(row.fun, lambda j, g, *rest, **kwargs: _spoil(functools.partial(row.rules, j), how)(g, *rest, **kwargs))
     return Row(row.fun, row.rules[:i] + (_spoil(row.rules[i], how),) + row.rules[i + 1 :])
 
 
@@ -135,18 +135,22 @@ def exchanged(row, needed):
         return tuple(items)
 
     if isinstance(row, KernelRow):
+
         def backward(g, y, saved, needs, *args):
             both = tuple(needed or k in (i, j) for k, needed in enumerate(needs))
-            return [d if needed else None for d, needed in zip(swap(row.backward(g, y, saved, both, *args)), needs, strict=True)]
+            return [
+                d if needed else None for d, needed in zip(swap(row.backward(g, y, saved, both, *args)), needs, strict=True)
+            ]
 
         return KernelRow(row.definition, row.forward, backward)
     return Row(row.fun, swap(row.rules))
 
 
 def _spoil(rule, how):
+    """The rule changed; its parameters say that it reads everything."""
     if how in RESULTS:
-        return lambda *args, **kwargs: after(RESULTS[how], rule(*args, **kwargs))
-    return lambda *args, **kwargs: rule(*ARGUMENTS[how](*args), **kwargs)
+        return lambda g, *rest, **kwargs: after(RESULTS[how], rule(g, *rest, **kwargs))
+    return lambda g, *rest, **kwargs: rule(*ARGUMENTS[how](g, *rest), **kwargs)
 
 
 @contextlib.contextmanager

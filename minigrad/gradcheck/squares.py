@@ -35,7 +35,20 @@ for _fun in (np.tan, np.arcsin, np.arccos, np.arctanh):
 for _fun in (np.absolute, primitives.relu):
     square(name_of(_fun), functools.partial(apply, _fun), "apart")
 square("arccosh", lambda x: mg.arccosh(1 + x), "positive")
-for _fun in (np.add, np.subtract, np.multiply, np.true_divide, np.power, primitives.quotient, np.maximum, np.minimum, np.matmul, np.arctan2, np.hypot, np.logaddexp):
+for _fun in (
+    np.add,
+    np.subtract,
+    np.multiply,
+    np.true_divide,
+    np.power,
+    primitives.quotient,
+    np.maximum,
+    np.minimum,
+    np.matmul,
+    np.arctan2,
+    np.hypot,
+    np.logaddexp,
+):
     square(name_of(_fun), functools.partial(apply, _fun), "positive", "positive")
 for _fun in (mg.fmod, mg.remainder):
     square(_fun.__name__, _fun, "apart", "positive")

@@ -1,7 +1,9 @@
-"""One node of a graph as a function of arrays with a rule for its gradient: what locate checks. Knows nodes and rows; no calculus.
+"""One node of a graph as a function of arrays with a rule for its gradient: what locate checks.
 
-The arguments are those the node had, as float64. Where the graph kept only a node in the place of an argument (no rule reads its
-numbers), they are computed again from the nodes before it, oldest first.
+Knows nodes and rows; no calculus.
+
+The arguments are those the node had, as float64. Where the graph kept only a node in the place of an argument (no rule
+reads its numbers), they are computed again from the nodes before it, oldest first.
 """
 
 import numpy as np
@@ -112,7 +114,9 @@ class Rerun(Step):
         self.node, self.row = node, RULES[node.fun]
         self.run_again, *self.tensors = node.args
         self.args = (None, *(t.data for t in self.tensors))
-        movable = [t.dtype == np.float64 and (t.node is None or i < len(self.run_again.places)) for i, t in enumerate(self.tensors)]
+        movable = [
+            t.dtype == np.float64 and (t.node is None or i < len(self.run_again.places)) for i, t in enumerate(self.tensors)
+        ]
         self.places = [i + 1 for i, can in enumerate(movable) if can and node.needs[i + 1]]
         self.value = self.run(self.args)[0]
 
@@ -164,7 +168,18 @@ def _evidence(step, i, g, every):
     """What the rule gives for one argument, and what its diagnosis may want to know."""
     x, args = step.args[i], step.args
     shape = flat(x).shape if isinstance(x, Several) else np.shape(x)
-    e = Evidence(f"argument {i}", None, None, x, g, step.outputs(), args, i, siblings=every, words=("argument", f"the rule of {step.name}"))
+    e = Evidence(
+        f"argument {i}",
+        None,
+        None,
+        x,
+        g,
+        step.outputs(),
+        args,
+        i,
+        siblings=every,
+        words=("argument", f"the rule of {step.name}"),
+    )
     try:
         raw = step.gradient(i, g, e.y, args)
         stretched = _stretched(step, i, raw)
@@ -185,11 +200,15 @@ def _evidence(step, i, g, every):
 def _stretched(step, i, raw):
     """Argument i as broadcasting stretched it, if the rule's gradient is for that, and the function gives the same for it."""
     x = step.args[i]
-    if not (isinstance(raw, np.ndarray) and isinstance(x, np.ndarray) and raw.shape != x.shape and _summed(raw, x.shape) is not raw):
+    if not (
+        isinstance(raw, np.ndarray) and isinstance(x, np.ndarray) and raw.shape != x.shape and _summed(raw, x.shape) is not raw
+    ):
         return None
     stretched = np.broadcast_to(x, raw.shape).copy()
     try:
-        same = np.array_equal(flat(step.outputs((*step.args[:i], stretched, *step.args[i + 1 :]))), flat(step.outputs()), equal_nan=True)
+        same = np.array_equal(
+            flat(step.outputs((*step.args[:i], stretched, *step.args[i + 1 :]))), flat(step.outputs()), equal_nan=True
+        )
     except Exception:  # a function that does not broadcast
         return None
     return stretched if same else None

@@ -20,7 +20,8 @@ def elementwise(e):
         return None
     if e.is_given((diagonal * e.one_g.ravel()).reshape(e.x.shape)):
         return (
-            "the function was treated as elementwise: only dy_i/dx_i is there, and the cross terms dy_i/dx_j are missing. For softmax "
+            "the function was treated as elementwise: only dy_i/dx_i is there, and the cross terms dy_i/dx_j are missing. "
+            "For softmax "
             "dx = y * (g - (g * y).sum(axis, keepdims=True)): y * (1 - y) * g is only the diagonal of its Jacobian."
         )
 
@@ -34,8 +35,10 @@ def second_term(e):
         for name, direction in _softmaxes(e, axes):
             if _spans(e, [direction], axes) and not _spans(e, [np.ones(e.x.shape)], axes):
                 return (
-                    f"what is missing or too much is, along axis {_listed(axes)}, one number times {name}: the second term of a normalisation. Softmax: dx = y * (g - (g * y)"
-                    ".sum(axis, keepdims=True)); log_softmax: dx = g - softmax * g.sum(axis, keepdims=True); cross-entropy: (softmax - onehot) / N."
+                    f"what is missing or too much is, along axis {_listed(axes)}, one number times {name}: the second term of "
+                    f"a normalisation. Softmax: dx = y * (g - (g * y)"
+                    ".sum(axis, keepdims=True)); log_softmax: dx = g - softmax * g.sum(axis, keepdims=True); cross-entropy: "
+                    "(softmax - onehot) / N."
                 )
 
 
@@ -54,7 +57,8 @@ def attention_weights(e):
         return None
     if averages.shape == e.x.shape and _spans(e, [averages], (e.x.ndim - 1,)):
         return (
-            "the softmax of the attention weights was treated as elementwise: what is missing is, for each query, one number times the average of the keys. With "
+            "the softmax of the attention weights was treated as elementwise: what is missing is, for each query, one number "
+            "times the average of the keys. With "
             "p = softmax(s) and dp = g @ v.T: ds = p * (dp - (dp * p).sum(-1, keepdims=True))."
         )
 
@@ -83,8 +87,10 @@ def normalisation(e):
         ):
             if _spans(e, directions, axes):
                 return (
-                    f"what is missing or too much is, along axis {_listed(axes)}, {shape}: the gradient through the mean and the variance of a normalisation. Layer norm, "
-                    f"with h = g * weight: dx = (h - mean(h) - xhat * mean(h * xhat)) / sigma; {what} was left out (or the gradient through a mean was)."
+                    f"what is missing or too much is, along axis {_listed(axes)}, {shape}: the gradient through the mean and "
+                    f"the variance of a normalisation. Layer norm, "
+                    f"with h = g * weight: dx = (h - mean(h) - xhat * mean(h * xhat)) / sigma; {what} was left out (or the "
+                    f"gradient through a mean was)."
                 )
 
 
@@ -114,10 +120,13 @@ def jacobian_times_g(e):
     """J g where J^T g is due: g @ W for g @ W.T."""
     if e.jacobian is None or e.one_g is None or e.jacobian.shape[0] != e.jacobian.shape[1] or e.x.size < 2:
         return None
-    if not np.allclose(e.jacobian, e.jacobian.T, rtol=0, atol=1e-7) and e.is_given((e.jacobian @ e.one_g.ravel()).reshape(e.x.shape)):
+    if not np.allclose(e.jacobian, e.jacobian.T, rtol=0, atol=1e-7) and e.is_given(
+        (e.jacobian @ e.one_g.ravel()).reshape(e.x.shape)
+    ):
         return (
-            "the Jacobian was applied as it is and not transposed: for y = x @ W the gradient is g @ W.T, not g @ W, which a square W does not show. "
-            "Test with shapes that are not square."
+            "the Jacobian was applied as it is and not transposed: for y = x @ W the gradients are dx = g @ W.T and dW = x.T "
+            "@ g, not g @ W and x @ g, "
+            "which square matrices do not show. Test with shapes that are not square."
         )
 
 
@@ -133,7 +142,8 @@ def one_slice(e):
             np.moveaxis(only, axis, 0)[j] = np.moveaxis(g, axis, 0)[j]
             if e.is_given((e.jacobian.T @ only.ravel()).reshape(e.x.shape)):
                 return (
-                    f"only the {'first' if j == 0 else 'last'} of the {n} places along axis {axis} of the output was counted: all of them use {e.me}, so their "
+                    f"only the {'first' if j == 0 else 'last'} of the {n} places along axis {axis} of the output was counted: "
+                    f"all of them use {e.me}, so their "
                     "gradients add up. Sum over that axis (the batch), and add (+=) where you loop."
                 )
 
@@ -141,9 +151,12 @@ def one_slice(e):
 @hypothesis("identity")
 def straight_through(e):
     if any(e.is_given(g) for g in e.beside_x(e.one_g)):
-        where = "everywhere" if e.wrong.all() else f"also at the {int(e.wrong.sum())} of {e.wrong.size} entries where it should not"
+        where = (
+            "everywhere" if e.wrong.all() else f"also at the {int(e.wrong.sum())} of {e.wrong.size} entries where it should not"
+        )
         return (
-            f"the incoming gradient is passed on unchanged {where}, as if the function were the identity: multiply it by the function's own slope (the chain rule), "
+            f"the incoming gradient is passed on unchanged {where}, as if the function were the identity: multiply it by the "
+            f"function's own slope (the chain rule), "
             "and for relu or a mask let nothing pass where the output is flat."
         )
 
@@ -157,9 +170,13 @@ def leaks_where_flat(e):
             for mask in e.beside_x(arg):
                 for value in (True, False):
                     if (mask == value)[e.wrong].all():
-                        return f"it is wrong only where the mask is {value}: the mask of forward must act on the gradient too (g * mask, or 0 where masked)."
+                        return (
+                            f"it is wrong only where the mask is {value}: the mask of forward must act on the gradient too (g "
+                            f"* mask, or 0 where masked)."
+                        )
     if not e.n[e.wrong].any() and e.n.any():
         return (
-            f"it is wrong only at the {int(e.wrong.sum())} of {e.wrong.size} entries where nothing should arrive, because the output does not depend on them (masked, "
+            f"it is wrong only at the {int(e.wrong.sum())} of {e.wrong.size} entries where nothing should arrive, because the "
+            f"output does not depend on them (masked, "
             "clipped, not chosen): set the gradient to 0 there."
         )

@@ -19,7 +19,11 @@ def term(e):
         for name, factor in expressions(e):
             c = _multiple(e.difference, g * factor, e.tolerance)
             if c is not None:
-                return f"it is off by {_product(c, name, symbol)}: that term is {'too much, or a term with it' if c > 0 else 'missing'}. It should be added: {_product(-c, name, symbol)}."
+                return (
+                    f"it is off by {_product(c, name, symbol)}: that term is "
+                    f"{'too much, or a term with it' if c > 0 else 'missing'}. It should be added: "
+                    f"{_product(-c, name, symbol)}."
+                )
 
 
 @hypothesis("missing term", last_resort=True)
@@ -34,7 +38,10 @@ def term_below(e):
                 for name, factor in expressions(e):
                     c = _multiple(given - right, factor, 1e-6 * np.abs(given - right).max())
                     if c is not None:
-                        return f"{place} stands {_product(c, name, '')} {'too much' if c > 0 else 'too little'}: add {_product(-c, name, '')} there."
+                        return (
+                            f"{place} stands {_product(c, name, '')} {'too much' if c > 0 else 'too little'}: add "
+                            f"{_product(-c, name, '')} there."
+                        )
 
 
 @hypothesis("missing factor", last_resort=True)
@@ -60,7 +67,10 @@ def two_terms(e):
                 basis = np.stack([u, v], 1)
                 c = np.linalg.lstsq(basis, e.difference.ravel(), rcond=None)[0]
                 if np.abs(basis @ c - e.difference.ravel()).max() <= e.tolerance and np.abs(c).min() > 1e-3:
-                    return f"it is off by {_product(c[0], one, symbol)} + {_product(c[1], other, symbol)}: a term like that is missing or too much."
+                    return (
+                        f"it is off by {_product(c[0], one, symbol)} + {_product(c[1], other, symbol)}: a term like that is "
+                        f"missing or too much."
+                    )
 
 
 def _incoming(e):
@@ -75,10 +85,17 @@ def expressions(e):
     names += [(name, other) for name, array in e.floats for other in e.beside_x(array)[:1]]
     yield "1", np.ones(e.x.shape)
     for name, u in names:
-        yield from ((name, u), (f"{name}²", u * u), (f"1/{name}", 1 / u), (f"exp({name})", np.exp(u)), (f"exp(-{name})", np.exp(-u)))
+        yield from (
+            (name, u),
+            (f"{name}²", u * u),
+            (f"1/{name}", 1 / u),
+            (f"exp({name})", np.exp(u)),
+            (f"exp(-{name})", np.exp(-u)),
+        )
     for i, (one, u) in enumerate(names):
         for other, v in names[:i]:
-            yield from ((f"{other}·{one}", u * v), (f"{other}/{one}", v / u), (f"{one}/{other}", u / v), (f"{one}·{other}²", u * v * v), (f"{other}·{one}²", u * u * v),
+            yield from ((f"{other}·{one}", u * v), (f"{other}/{one}", v / u), (f"{one}/{other}", u / v),
+                    (f"{one}·{other}²", u * v * v), (f"{other}·{one}²", u * u * v),
                     (f"{one}²/{other}", u * u / v), (f"{other}²/{one}", v * v / u))  # fmt: skip
     for name, u in names:
         yield from ((f"{name}³", u**3), (f"1/{name}²", 1 / (u * u)), (f"log|{name}|", np.log(np.abs(u))))
