@@ -372,9 +372,9 @@ def _array(x):
 
 
 def _plain_index(index):
-    """The index with every tensor in it replaced by its array."""
+    """The index with every tensor in it replaced by a copy of its array, which nobody can change before backward reads it."""
     if isinstance(index, Tensor):
-        return index.data
+        return index.data.copy()
     if isinstance(index, tuple):
         return tuple(_plain_index(part) for part in index)
     if isinstance(index, list):
@@ -399,6 +399,12 @@ def as_tensor(x, dtype=None):
     if dtype is None and array.dtype.kind == "f" and not isinstance(x, (np.ndarray, np.generic)):
         dtype = _default[0]
     return Tensor(array if dtype is None else array.astype(dtype, copy=False))
+
+
+def floating(x):
+    """x as a tensor of floats: whole numbers and truth values become the default dtype, before NumPy computes with fewer bits."""
+    x = as_tensor(x)
+    return x if x.data.dtype.kind == "f" else as_tensor(x, _default[0])
 
 
 def _arrays_inside(x):

@@ -176,8 +176,8 @@ defvjp(take_item, lambda g, _y, _items, i: tuple(g if j == i else None for j in 
 # ---------------------------------------------------------------- the reverse pass
 
 
-def oldest_first(starts):
-    """All nodes behind `starts`, sorted by birth.
+def oldest_first(starts, ends=()):
+    """All nodes behind `starts`, sorted by birth; what lies behind a node in `ends` may be gone.
 
     Lemma: a value is made only from values that exist already, so every node is younger than its parents. Read from its
     end, the list is therefore a reverse topological order: when a node's turn comes, all who used its value have had theirs.
@@ -186,6 +186,8 @@ def oldest_first(starts):
     seen = set(stack)
     while stack:
         node = stack.pop()
+        if node.args is None and node in ends:
+            continue
         if node.args is None:
             raise RuntimeError(
                 f"backward needs the history of a value made by {node.name} (shape {node.shape}), which an earlier backward has "
@@ -203,12 +205,12 @@ def leading_to(nodes, wanted):
     """Those of `nodes` (oldest first) through which a gradient reaches something in `wanted`, and the wanted themselves."""
     leads = set(wanted)
     for node in nodes:
-        if not leads.isdisjoint(node.parents):
+        if node.args is not None and not leads.isdisjoint(node.parents):
             leads.add(node)
     return leads
 
 
-def pull_back(pending, wanted=None, retain_graph=False, wrap=None):
+def pull_back(pending, wanted=None, retain_graph=False, wrap=None, run_hooks=True):
     """The reverse pass. Returns the gradients, by leaf (or by what is `wanted`). At its heart it is this:
 
         for node in newest first:
@@ -217,24 +219,29 @@ def pull_back(pending, wanted=None, retain_graph=False, wrap=None):
                 pending[parent] += gradient                 # the multivariate chain rule: every use counts
 
     pending       what to start from: node or leaf -> gradient
-    wanted        nodes and leaves; if given, only what leads to them is computed
+    wanted        nodes and leaves; if given, only what leads to them is computed, and used up
+    run_hooks     whether the wanted nodes' and leaves' own hooks are called
     retain_graph  keep the history for another pass, instead of letting it go node by node
     wrap          makes a Tensor of (array, node): then the rules compute with Tensors, and their results have a history;
                   wrap.differentiate does the same for a kernel, through its definition
     """
-    order = oldest_first(pending)
+    order = oldest_first(pending, wanted or ())
     useful = None if wanted is None else leading_to(order, wanted)
     found = {}
     while order:
         node = order.pop()
         g = pending.pop(node, None)
-        if g is not None and node.hooks:
-            g = _through_hooks(node, g)
-        if useful is not None and node in wanted and g is not None:
-            found[node] = g
-        if g is not None and (useful is None or node in useful):
+        if g is None:
+            needs = ()
+        else:
+            is_wanted = useful is not None and node in wanted
+            if node.hooks and (run_hooks or not is_wanted):
+                g = _through_hooks(node, g)
+            if is_wanted:
+                found[node] = g
+            needs = node.needs if useful is None else _needs(node, useful)
+        if True in needs:
             parents = node.parents
-            needs = node.needs if useful is None else tuple([p is not None and p in useful for p in parents])
             for parent, gradient in zip(parents, vjp(node, g, needs, wrap)):
                 if gradient is not None:
                     gradient = fit(gradient, parent, node)
@@ -242,9 +249,14 @@ def pull_back(pending, wanted=None, retain_graph=False, wrap=None):
                         node.trace.check_gradient(node, g, gradient)
                     before = pending.get(parent)
                     pending[parent] = gradient if before is None else plus(before, gradient)
-        if not retain_graph:
+        if not retain_graph and (useful is None or True in needs):
             node.release()
-    return {leaf: _through_hooks(leaf, g) if leaf.hooks else g for leaf, g in pending.items()} | found
+    return {leaf: _through_hooks(leaf, g) if leaf.hooks and run_hooks else g for leaf, g in pending.items()} | found
+
+
+def _needs(node, useful):
+    """Which arguments lead on to something wanted; none if the node's history is gone (it is then wanted itself)."""
+    return () if node.args is None else tuple([parent is not None and parent in useful for parent in node.parents])
 
 
 def _through_hooks(owner, g):
@@ -263,7 +275,8 @@ def vjp(node, g, needs, wrap):
     if type(g) is tuple:
         g = tuple(_zeros(item, wrap) if one is None else one for one, item in zip(g, node.shape, strict=True))
     if wrap is None:
-        args = [arg.data if isinstance(arg, Value) else arg for arg in node.args]
+        # NumPy's float64 scalars would widen what they meet; Python's numbers do not
+        args = [arg.data if isinstance(arg, Value) else arg.item() if isinstance(arg, np.generic) else arg for arg in node.args]
         return row.vjp(node, g, node.y, args, needs)
     if isinstance(row, KernelRow):
         return wrap.differentiate(row.definition, node.args, node.kwargs, g, needs)

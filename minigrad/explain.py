@@ -12,6 +12,11 @@ LEAVES_THE_GRAPH = (
     "Write x.detach().numpy() if no gradient is wanted."
 )
 
+WRITES_A_GRADIENT_AWAY = (
+    "Writing a tensor that requires a gradient into another would lose its history. Build the result with where, stack or "
+    "concatenate, or with the operator that is not in place (a + b); or write x.detach() if no gradient is wanted."
+)
+
 
 def failed_call(error, fun, arrays, kwargs):
     """The exception for a NumPy function that refused its arguments: same kind, but with the shapes and the way out."""

@@ -5,6 +5,7 @@ Each is a context variable: it nests, is restored on exceptions, and one thread'
 
 import functools
 import inspect
+import threading
 from contextvars import ContextVar
 
 recording = ContextVar("recording", default=True)  # are computations remembered?
@@ -17,15 +18,18 @@ class Mode:
     """A context variable set for a while: as a `with` block or as a decorator."""
 
     def __init__(self, variable, value):
-        self._variable, self._value, self._before = variable, value, []
+        self._variable, self._value, self._before = variable, value, {}
+
+    def _values_before(self):
+        return self._before.setdefault(threading.get_ident(), [])  # one object may be entered by several threads
 
     def __enter__(self):
-        self._before.append(self._variable.get())
+        self._values_before().append(self._variable.get())
         self._variable.set(self._value)
         return self
 
     def __exit__(self, *_):
-        self._variable.set(self._before.pop())
+        self._variable.set(self._values_before().pop())
 
     def __call__(self, fun):
         def again():
@@ -49,6 +53,16 @@ class Mode:
                         raise
                     except BaseException as error:  # throw() is for the generator inside
                         step, value = "throw", error
+
+        elif inspect.iscoroutinefunction(fun):
+
+            @functools.wraps(fun)
+            async def wrapped(*args, **kwargs):
+                with again():
+                    return await fun(*args, **kwargs)
+
+        elif inspect.isasyncgenfunction(fun):
+            raise TypeError(f"{fun.__name__} is an async generator, which a mode cannot decorate; use `with` inside it, between its yields.")
 
         else:
 

@@ -82,9 +82,11 @@ class Operators:
 
     # -------- in place
 
-    def _write(self, compute):
+    def _write(self, compute, source=None):
         if recording.get() and (self._requires_grad or self.node is not None):
             raise RuntimeError(explain.in_place(self))
+        if isinstance(source, Tensor) and source._requires_grad and recording.get():
+            raise RuntimeError(explain.WRITES_A_GRADIENT_AWAY)
         try:
             compute(self.data)
         except (ValueError, TypeError, IndexError) as error:
@@ -93,34 +95,31 @@ class Operators:
         return self
 
     def add_(self, other, *, alpha=1):
-        other = other if alpha == 1 else _array(other) * alpha
-        return self._write(lambda x: np.add(x, _array(other), out=x, casting="same_kind"))
+        return self._write(lambda x: np.add(x, _array(other) if alpha == 1 else _array(other) * alpha, out=x, casting="same_kind"), other)
 
     def sub_(self, other, *, alpha=1):
         return self.add_(other, alpha=-alpha)
 
     def mul_(self, other):
-        return self._write(lambda x: np.multiply(x, _array(other), out=x, casting="same_kind"))
+        return self._write(lambda x: np.multiply(x, _array(other), out=x, casting="same_kind"), other)
 
     def div_(self, other):
-        return self._write(lambda x: np.divide(x, _array(other), out=x, casting="same_kind"))
+        return self._write(lambda x: np.divide(x, _array(other), out=x, casting="same_kind"), other)
 
     def fill_(self, value):
-        return self._write(lambda x: x.fill(_array(value)))
+        return self._write(lambda x: x.fill(_array(value)), value)
 
     def zero_(self):
         return self.fill_(0)
 
     def copy_(self, other):
-        return self._write(lambda x: np.copyto(x, _array(other), casting="same_kind"))
+        return self._write(lambda x: np.copyto(x, _array(other), casting="same_kind"), other)
 
     def clamp_(self, min=None, max=None):
-        return self._write(lambda x: np.clip(x, min, max, out=x))
+        return self._write(lambda x: np.clip(x, _array(min), _array(max), out=x))
 
     def __setitem__(self, index, value):
-        if isinstance(value, Tensor) and value._requires_grad and recording.get():
-            raise RuntimeError("Writing a tensor that requires a gradient into another would lose its history; use where, stack or concatenate to build the result.")  # fmt: skip
-        self._write(lambda x: x.__setitem__(_plain_index(index), _array(value)))
+        self._write(lambda x: x.__setitem__(_plain_index(index), _array(value)), value)
 
 
 for _name, _method in vars(Operators).items():

@@ -32,10 +32,11 @@ from minigrad.primitives import (  # noqa: I001
 
 
 def power_slope(x, y):
-    """y x^(y-1), and 0 where y is 0, at x = 0 too: x^0 is 1 everywhere."""
+    """y x^(y-1), and 0 where y is 0, at x = 0 too: x^0 is 1 everywhere. (Only there the exponent is replaced, so that the
+    slope's own slope in y, 1/x at y = 0, survives.)"""
     if isinstance(y, (int, float)):
         return 0 * x if y == 0 else y * x ** (y - 1)
-    return y * x ** np.where(y == 0, 1, y - 1)
+    return y * x ** np.where((y == 0) & (x == 0), 1, y - 1)
 
 
 def exponent_slope(z, x):

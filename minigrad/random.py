@@ -41,11 +41,31 @@ def fresh(name, step=0, worker=0):
 
 def get_state():
     """Everything needed to draw on from here: the seed and where each running stream stands."""
-    return {"seed": _seed, "streams": {name: generator.bit_generator.state for name, generator in _streams.items()}}
+    return {"seed": _seed, "streams": {name: generator.bit_generator.state for name, generator in list(_streams.items())}}
 
 
 def set_state(state):
-    """Go back to where `get_state` was called."""
-    manual_seed(state["seed"])
-    for name, position in state["streams"].items():
+    """Go back to where `get_state` was called. Generators that somebody holds go back too: a stream is one object."""
+    global _seed
+    _seed = state["seed"]
+    wind({**{name: fresh(name).bit_generator.state for name in list(_streams)}, **state["streams"]})
+
+
+def wind(positions):
+    """Set the streams named to these positions; leave the others alone."""
+    for name, position in positions.items():
         stream(name).bit_generator.state = position
+
+
+def moved_since(positions):
+    """Of the streams, those that have been drawn from since `positions`, with where they stood then."""
+    now = get_state()["streams"]
+    start = {name: positions.get(name) or fresh(name).bit_generator.state for name in now}
+    return {name: start[name] for name in now if not _same(start[name], now[name])}
+
+
+def _same(a, b):
+    """Whether two positions of a generator are the same; they are nested dicts with arrays in them."""
+    if isinstance(a, dict):
+        return all(_same(a[key], b[key]) for key in a)
+    return np.array_equal(a, b)

@@ -10,7 +10,7 @@ from minigrad import random
 from minigrad._tensor import Tensor, apply
 from minigrad.autograd import RULES, Node, clock, oldest_first
 from minigrad.modes import enable_grad, is_grad_enabled
-from minigrad.reverse import grad
+from minigrad.reverse import gradients_of
 
 
 def checkpoint(fun, *args, **kwargs):
@@ -26,6 +26,7 @@ def checkpoint(fun, *args, **kwargs):
     with enable_grad():
         inside = [x.detach().requires_grad_(x.requires_grad) for x in tensors]
         run.value = run(inside)
+    run.state = random.moved_since(run.state)
     run.several = isinstance(run.value, tuple)
     return apply(recomputed, run, *tensors, *_used_from_outside(run.values(run.value), inside, began))
 
@@ -34,7 +35,7 @@ class _Run:
     """One call: the function, its arguments, and where the random streams stood."""
 
     def __init__(self, fun, args, kwargs):
-        self.fun, self.kwargs, self.state = fun, kwargs, random.get_state()
+        self.fun, self.kwargs, self.state = fun, kwargs, random.get_state()["streams"]
         self.args = [None if isinstance(arg, Tensor) else arg for arg in args]
         self.places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
 
@@ -48,13 +49,13 @@ class _Run:
         return value if self.several else (value,)
 
     def again(self, tensors):
-        """The same with the random streams as they were, which afterwards go on from where they are now."""
-        now = random.get_state()
-        random.set_state(self.state)
+        """The same with the random streams that fun draws from as they were; afterwards they go on from where they are now."""
+        now = random.get_state()["streams"]
+        random.wind(self.state)
         try:
             return self(tensors)
         finally:
-            random.set_state(now)
+            random.wind({name: now[name] for name in self.state})
 
 
 def _used_from_outside(values, inside, began):
@@ -72,7 +73,7 @@ def _used_from_outside(values, inside, began):
 def _stand_in(node):
     """A Tensor in that place of the graph whose numbers nobody will read."""
     out = Tensor(np.broadcast_to(np.zeros((), node.dtype), node.shape))
-    out.node, out._requires_grad = node, True
+    out.node, out._requires_grad, out.writes = node, True, node.writes
     return out
 
 
@@ -101,10 +102,9 @@ class _RecomputeRow:
             values = run.values(run.again(fresh))
         wanted = [x for x, needed in zip([*fresh, *outside], needs[1:], strict=True) if needed]
         outputs, seeds = zip(*((y, s) for y, s in zip(values, seeds, strict=True) if y.requires_grad), strict=True)
-        # retain_graph: the graph before fun is not ours to use up
-        found = iter(grad(outputs, wanted, seeds, retain_graph=True, create_graph=higher, allow_unused=True))
-        gradients = [next(found) if needed else None for needed in needs]
-        return [d if higher or d is None else d.data for d in gradients]
+        # the graph before fun is not ours to use up, and its hooks are called when the gradients get there
+        found = iter(gradients_of(outputs, wanted, seeds, True, higher, run_hooks=False))
+        return [next(found) if needed else None for needed in needs]
 
 
 def _alias(x, recorded):

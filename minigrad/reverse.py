@@ -28,17 +28,22 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         if not x._requires_grad:
             raise RuntimeError(f"grad: an input of shape {x.shape} does not require a gradient. Call x.requires_grad_() before computing with it.")  # fmt: skip
     keep = create_graph if retain_graph is None else retain_graph
-    keys = [_key(x) for x in inputs]
-    with Mode(recording, create_graph):
-        found = _reverse(outputs, seeds, set(keys), keep, _wrap if create_graph else None)
-        gradients = [found.get(key) for key in keys]
+    gradients = gradients_of(outputs, inputs, seeds, keep, create_graph)
     for x, gradient in zip(inputs, gradients):
         if gradient is None and not allow_unused:
             raise RuntimeError(f"grad: an input of shape {x.shape} was not used to compute the outputs. Pass allow_unused=True to get None for it.")  # fmt: skip
     return tuple(g if g is None or isinstance(g, Tensor) else Tensor(np.array(g)) for g in gradients)
 
 
-def _reverse(outputs, seeds, wanted, retain_graph, wrap):
+def gradients_of(outputs, inputs, seeds, retain_graph, create_graph, run_hooks=True):
+    """The gradients of the inputs (arrays, or Tensors with a history), None where there is none."""
+    keys = [_key(x) for x in inputs]
+    with Mode(recording, create_graph):
+        found = _reverse(outputs, seeds, set(keys), retain_graph, _wrap if create_graph else None, run_hooks)
+    return [found.get(key) for key in keys]
+
+
+def _reverse(outputs, seeds, wanted, retain_graph, wrap, run_hooks=True):
     """Check the outputs, sow the seeds, run the reverse pass."""
     pending = {}
     for output, seed in zip(outputs, seeds):
@@ -48,7 +53,7 @@ def _reverse(outputs, seeds, wanted, retain_graph, wrap):
         g = g if wrap else g.data
         key = _key(output)
         pending[key] = autograd.plus(pending[key], g) if key in pending else g
-    return autograd.pull_back(pending, wanted, retain_graph, wrap)
+    return autograd.pull_back(pending, wanted, retain_graph, wrap, run_hooks)
 
 
 def _seed(output, gradient):
@@ -79,7 +84,8 @@ def _wrap(array, node):
     if type(array) is tuple:
         return tuple(take_item_of(Tensor(y), node, i) if y.dtype.kind == "f" else Tensor(y) for i, y in enumerate(array))
     out = Tensor(array)
-    out.node, out._requires_grad = node, node is not None
+    if node is not None:
+        out.node, out._requires_grad, out.writes = node, True, node.writes
     return out
 
 
@@ -122,7 +128,12 @@ def register_hook(self, hook):
 
     def called(g):
         out = hook(g if isinstance(g, Tensor) else Tensor(g))
-        return g if out is None else out if isinstance(g, Tensor) else as_tensor(out).data
+        if out is None:
+            return g
+        out = as_tensor(out, g.dtype)
+        if out.shape != g.shape:
+            raise RuntimeError(f"A hook must return a gradient of the tensor's shape {g.shape}, or None; it returned shape {out.shape}.")
+        return out if isinstance(g, Tensor) else out.data
 
     owner = _key(self)
     owner.hooks = owner.hooks or {}
@@ -134,17 +145,21 @@ def retain_grad(self):
     if self.node is None:
         return
     here = weakref.ref(self)
+    if any(handle.keeps_for is here for handle in self.node.hooks or ()):
+        return
 
     def keep(g):
         tensor = here()
         if tensor is not None:
             tensor.grad = g.detach().clone() if tensor.grad is None else tensor.grad + g.detach()
 
-    self.register_hook(keep)
+    self.register_hook(keep).keeps_for = here
 
 
 class _Handle:
     """Takes a hook away again."""
+
+    keeps_for = None  # the tensor, if the hook is retain_grad's
 
     def __init__(self, hooks, hook):
         self._hooks = hooks

@@ -196,7 +196,7 @@ def test_a_state_in_float64_becomes_the_parameters_float32():
     saved, other = optim.Adam([p]), optim.Adam([q])
     step(saved, p, 1.0)
     other.load_state_dict(saved.state_dict())
-    assert {x.dtype for x in other.state[id(q)].values() if isinstance(x, np.ndarray)} == {np.dtype("float32")}
+    assert {x.dtype for x in other.state[q].values() if isinstance(x, np.ndarray)} == {np.dtype("float32")}
 
 
 # ---------------------------------------------------------------- a step is a write

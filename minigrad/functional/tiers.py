@@ -2,7 +2,7 @@
 
 import functools
 
-from minigrad._tensor import apply_kernel, as_tensor
+from minigrad._tensor import Tensor, apply_kernel, floating
 from minigrad.modes import readable
 
 _SPELLINGS = {"dim": "axis", "input": "x", "target": "targets"}
@@ -22,8 +22,8 @@ def definition(fun):
             args += _rest(fun, parameters[len(args) :], kwargs)
         if call.kernel is None or readable.get():
             return fun(*args)
-        if isinstance(args[0], (list, tuple)):
-            args = (as_tensor(args[0]), *args[1:])
+        if not isinstance(args[0], Tensor) or args[0].data.dtype.kind != "f":
+            args = (floating(args[0]), *args[1:])
         return apply_kernel(call.kernel, *args)
 
     call.kernel = None

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from minigrad import primitives
-from minigrad._tensor import FROM_NUMPY, Tensor, apply, as_tensor, get_default_dtype
+from minigrad._tensor import FROM_NUMPY, Tensor, apply, as_tensor, floating
 from minigrad.functions.spelling import NO_GPU, public
 
 __all__ = []  # filled by @public
@@ -22,10 +22,7 @@ def _elementwise(fun, *names):
     """The public function that applies `fun` to every element, under its own name, or under others."""
 
     def call(x):
-        x = as_tensor(x)
-        if x.data.dtype.itemsize == 1 and fun not in _OF_WHOLE_NUMBERS:
-            x = x.to(get_default_dtype())  # NumPy would compute with 16 bits
-        return apply(fun, x)
+        return apply(fun, as_tensor(x) if fun in _OF_WHOLE_NUMBERS else floating(x))
 
     call.__name__ = call.__qualname__ = names[0] if names else fun.__name__
     call.__doc__ = f"{call.__name__}(x) of every element."
@@ -176,8 +173,7 @@ def pow(x, y):
 @public(np.float_power)
 def float_power(x, y):
     """x to the power y in floating point, also where both are whole numbers."""
-    x = as_tensor(x)
-    return pow(x if x.dtype.kind == "f" else x.to(get_default_dtype()), y)
+    return pow(floating(x), y)
 
 
 @public()

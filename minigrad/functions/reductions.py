@@ -8,7 +8,7 @@ from collections import namedtuple
 import numpy as np
 
 from minigrad import primitives
-from minigrad._tensor import FROM_NUMPY, Tensor, apply, as_tensor
+from minigrad._tensor import FROM_NUMPY, Tensor, apply, as_tensor, floating
 from minigrad.functions.elementwise import maximum, minimum, where
 from minigrad.functions.indexing import take_along_axis
 from minigrad.functions.shape import concatenate, flip, permute, squeeze, unsqueeze
@@ -78,7 +78,7 @@ def _freedom(x, total, correction):
 def norm(x, p="fro", axis=None, keepdims=False, dtype=None):
     """The p-norm of the numbers as one vector: p = 2 or "fro" their length, 1 the sum of absolute values, inf the largest one,
     0 how many are not 0, else (sum |x|^p)^(1/p). At the zero vector, where it has a kink, its gradient is 0."""
-    x, axis = _as(x, dtype), _axes(axis)
+    x, axis = floating(_as(x, dtype)), _axes(axis)
     if p in ("fro", 2, None):
         return apply(primitives.norm, x, axis=axis, keepdims=keepdims)
     if isinstance(p, str):

@@ -18,7 +18,9 @@ class Parameter(Tensor):
     """A leaf that trains: a Tensor that requires its gradient, and that Modules find among their attributes."""
 
     def __init__(self, data, requires_grad=True):
-        super().__init__(as_tensor(data).data)
+        source = as_tensor(data)
+        super().__init__(source.data)
+        self.writes = source.writes  # the memory is shared, so the count of writes is too
         self.requires_grad_(requires_grad)
 
 

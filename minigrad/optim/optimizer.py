@@ -19,7 +19,7 @@ class Optimizer:
 
     def __init__(self, params, defaults):
         self.defaults = defaults
-        self.state = {}  # id of a parameter -> what the optimizer remembers of it
+        self.state = {}  # parameter -> what the optimizer remembers of it
         params = list(params)
         if not params:
             raise ValueError("The optimizer got no parameters; is model.parameters() empty, or already used up?")
@@ -55,7 +55,7 @@ class Optimizer:
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
-                    self.update(p.data, p.grad.data, self.state.setdefault(id(p), {}), group)
+                    self.update(p.data, p.grad.data, self.state.setdefault(p, {}), group)
                     p.writes[0] = next(clock)
 
     def update(self, x, g, state, group):
@@ -69,7 +69,7 @@ class Optimizer:
             count = len(group["params"])
             groups.append({**group, "params": list(range(start, start + count))})
             start += count
-        state = {numbers[key]: {k: np.copy(v) if isinstance(v, np.ndarray) else v for k, v in s.items()} for key, s in self.state.items()}
+        state = {numbers[id(p)]: {k: np.copy(v) if isinstance(v, np.ndarray) else v for k, v in s.items()} for p, s in self.state.items()}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict):
@@ -84,7 +84,7 @@ class Optimizer:
             for key, value in saved.items():
                 if isinstance(value, np.ndarray) and value.shape != p.shape:
                     raise ValueError(f"The saved {key} of parameter {number} has shape {value.shape}, the parameter {p.shape}.")
-            fresh[id(p)] = {k: v.astype(p.dtype) if isinstance(v, np.ndarray) else v for k, v in saved.items()}
+            fresh[p] = {k: v.astype(p.dtype) if isinstance(v, np.ndarray) else v for k, v in saved.items()}
         self.state = fresh
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
             group.update({k: v for k, v in saved.items() if k != "params"})
