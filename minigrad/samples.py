@@ -205,6 +205,8 @@ for _name in ("leaky_relu", "elu", "hardtanh", "relu6"):
 for _name in ("softplus", "logsigmoid"):
     case(_name, getattr(F, _name), (3, 4), group="function")
 both_tiers("layer_norm", lambda x, w, b: F.layer_norm(x, 4, w, b), (2, 3, 4), (4,), (4,))
+both_tiers("rms_norm", lambda x, w: F.rms_norm(x, 4, w), (2, 3, 4), (4,))
+both_tiers("rms_norm, two axes", lambda x, w: F.rms_norm(x, (3, 3), w, eps=0.1), (3, 3), (3, 3))
 both_tiers("layer_norm, two axes", lambda x, w: F.layer_norm(x, (3, 4), w), (2, 3, 4), (3, 4))
 both_tiers("gelu", F.gelu, (3, 4))
 both_tiers("gelu, tanh", lambda x: F.gelu(x, "tanh"), (3, 4))

@@ -3,10 +3,17 @@
 Knows how sublayers are joined; not what goes in or what is made of what comes out. C is d_model, T a length, B the batch.
 """
 
-from minigrad.nn import GELU, Dropout, LayerNorm, Linear, Module, ReLU
+from minigrad import functional as F
+from minigrad.nn import GELU, Dropout, LayerNorm, Linear, Module, ReLU, RMSNorm
 from models.attention import MultiHeadAttention
 
 ACTIVATIONS = {"relu": ReLU, "gelu": GELU}
+NORMS = {"layer": LayerNorm, "rms": RMSNorm}
+
+
+def feed_forward(d_model, d_ff, dropout=0.0, activation="relu"):
+    """The feed-forward network of an activation's name; "swiglu" is one of its own."""
+    return SwiGLU(d_model, d_ff, dropout) if activation == "swiglu" else FeedForward(d_model, d_ff, dropout, activation)
 
 
 class FeedForward(Module):
@@ -14,7 +21,7 @@ class FeedForward(Module):
 
     def __init__(self, d_model, d_ff, dropout=0.0, activation="relu"):
         if activation not in ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}.")
+            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, swiglu, got {activation!r}.")
         self.linear1 = Linear(d_model, d_ff)
         self.activation = ACTIVATIONS[activation]()
         self.dropout = Dropout(dropout)
@@ -24,6 +31,26 @@ class FeedForward(Module):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))  # (B, T, C)
 
 
+class SwiGLU(Module):
+    """(silu(x W_gate) * x W_up) W_down: one half decides how much of the other passes (Shazeer 2020, equation 6)."""
+
+    def __init__(self, d_model, d_ff, dropout=0.0, bias=False):
+        self.gate_proj = Linear(d_model, d_ff, bias)
+        self.up_proj = Linear(d_model, d_ff, bias)
+        self.dropout = Dropout(dropout)
+        self.down_proj = Linear(d_ff, d_model, bias)
+
+    def forward(self, x):
+        return self.down_proj(self.dropout(F.silu(self.gate_proj(x)) * self.up_proj(x)))  # (B, T, C)
+
+
+def make_norm(kind, d_model):
+    """LayerNorm for "layer", RMSNorm for "rms"."""
+    if kind not in NORMS:
+        raise ValueError(f"norm_kind must be one of {', '.join(NORMS)}, got {kind!r}.")
+    return NORMS[kind](d_model)
+
+
 class Residual(Module):
     """A sublayer with its way around it, and the norm.
 
@@ -31,10 +58,10 @@ class Residual(Module):
     pre  (today):      x + dropout(sublayer(norm(x)))     the way around stays free, so gradients reach any depth unscaled
     """
 
-    def __init__(self, d_model, dropout=0.0, norm="post"):
+    def __init__(self, d_model, dropout=0.0, norm="post", norm_kind="layer"):
         if norm not in ("post", "pre"):
             raise ValueError(f"norm must be 'post' (as in the paper) or 'pre' (as today), got {norm!r}.")
-        self.norm = LayerNorm(d_model)
+        self.norm = make_norm(norm_kind, d_model)
         self.dropout = Dropout(dropout)
         self.order = norm
 
@@ -50,11 +77,11 @@ class Residual(Module):
 class EncoderLayer(Module):
     """Self-attention, then feed-forward, each in a residual."""
 
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm="post", activation="relu"):
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm="post", activation="relu", norm_kind="layer"):
         self.self_attention = MultiHeadAttention(d_model, num_heads, dropout)
-        self.feed_forward = FeedForward(d_model, d_ff, dropout, activation)
-        self.residual1 = Residual(d_model, dropout, norm)
-        self.residual2 = Residual(d_model, dropout, norm)
+        self.feed_forward = feed_forward(d_model, d_ff, dropout, activation)
+        self.residual1 = Residual(d_model, dropout, norm, norm_kind)
+        self.residual2 = Residual(d_model, dropout, norm, norm_kind)
 
     def forward(self, x, mask=None):
         """x (B, T, C); mask: which source tokens may be seen."""
@@ -65,16 +92,18 @@ class EncoderLayer(Module):
 class DecoderLayer(Module):
     """Masked self-attention, cross-attention to the encoder's output, feed-forward, each in a residual."""
 
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm="post", activation="relu"):
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm="post", activation="relu", norm_kind="layer"):
         self.self_attention = MultiHeadAttention(d_model, num_heads, dropout)
         self.cross_attention = MultiHeadAttention(d_model, num_heads, dropout)
-        self.feed_forward = FeedForward(d_model, d_ff, dropout, activation)
-        self.residual1 = Residual(d_model, dropout, norm)
-        self.residual2 = Residual(d_model, dropout, norm)
-        self.residual3 = Residual(d_model, dropout, norm)
+        self.feed_forward = feed_forward(d_model, d_ff, dropout, activation)
+        self.residual1 = Residual(d_model, dropout, norm, norm_kind)
+        self.residual2 = Residual(d_model, dropout, norm, norm_kind)
+        self.residual3 = Residual(d_model, dropout, norm, norm_kind)
 
-    def forward(self, x, memory, tgt_mask=None, src_mask=None):
-        """x (B, Tt, C), memory (B, Ts, C). tgt_mask hides the future and target padding; src_mask hides *source* padding."""
-        x = self.residual1(x, lambda x: self.self_attention(x, mask=tgt_mask))
-        x = self.residual2(x, lambda x: self.cross_attention(x, memory, memory, mask=src_mask))
+    def forward(self, x, memory, tgt_mask=None, src_mask=None, cache=(None, None)):
+        """x (B, Tt, C), memory (B, Ts, C). tgt_mask hides the future and target padding; src_mask hides *source* padding.
+        cache: (KVCache, SourceCache) when x continues what was decoded before."""
+        own, source = cache
+        x = self.residual1(x, lambda x: self.self_attention(x, mask=tgt_mask, cache=own))
+        x = self.residual2(x, lambda x: self.cross_attention(x, memory, memory, mask=src_mask, cache=source))
         return self.residual3(x, self.feed_forward)

@@ -11,8 +11,9 @@ import numpy as np
 from minigrad import Tensor, no_grad
 from minigrad import functional as F
 from minigrad.nn import Embedding, Identity, LayerNorm, Module, ModuleList, init
-from models.attention import causal_mask, padding_mask
+from models.attention import KVCache, SourceCache, causal_mask, padding_mask
 from models.blocks import DecoderLayer, EncoderLayer
+from models.decoding import beam_search, greedy, steps
 from models.positional import PositionalEncoding
 
 
@@ -48,8 +49,8 @@ class Transformer(Module):
             elif p.ndim > 1:
                 init.xavier_uniform_(p)
 
-    def embed(self, tokens, embedding):
-        return self.positions(embedding(tokens) * math.sqrt(self.d_model))  # (B, T, C)
+    def embed(self, tokens, embedding, start=0):
+        return self.positions(embedding(tokens) * math.sqrt(self.d_model), start)  # (B, T, C)
 
     def encode(self, src, src_mask=None):
         """src (B, Ts) -> memory (B, Ts, C)."""
@@ -59,14 +60,25 @@ class Transformer(Module):
             x = layer(x, src_mask)
         return self.encoder_norm(x)
 
-    def decode(self, tgt, memory, tgt_mask=None, src_mask=None):
-        """tgt (B, Tt), memory (B, Ts, C) -> logits (B, Tt, V): at each place, of the token that comes next."""
+    def decode(self, tgt, memory, tgt_mask=None, src_mask=None, cache=None):
+        """tgt (B, Tt), memory (B, Ts, C) -> logits (B, Tt, V): at each place, of the token that comes next.
+
+        cache   from new_cache(): tgt continues the tokens in it; tgt_mask then reaches over all of them, (..., Tt, past + Tt),
+                and must be given if there is padding among those before
+        """
+        past = cache[0][0].length if cache else 0
         if tgt_mask is None:
-            tgt_mask = causal_mask(tgt.shape[1]) & padding_mask(tgt, self.pad)
-        x = self.embed(tgt, self.embedding)
-        for layer in self.decoder:
-            x = layer(x, memory, tgt_mask, src_mask)
+            before = np.full((tgt.shape[0], past), self.pad + 1)  # any token that is not padding
+            so_far = np.concatenate([before, tgt.data if isinstance(tgt, Tensor) else tgt], 1)
+            tgt_mask = causal_mask(tgt.shape[1], so_far.shape[1]) & padding_mask(so_far, self.pad)
+        x = self.embed(tgt, self.embedding, past)
+        for i, layer in enumerate(self.decoder):
+            x = layer(x, memory, tgt_mask, src_mask, cache[i] if cache else (None, None))
         return F.linear(self.decoder_norm(x), self.output.weight)
+
+    def new_cache(self):
+        """For each layer of the decoder an empty cache of its own tokens, and one of the source."""
+        return [(KVCache(self.max_len), SourceCache()) for _ in self.decoder]
 
     def forward(self, src, tgt, src_mask=None, tgt_mask=None):
         """src (B, Ts), tgt (B, Tt) -> logits (B, Tt, V). The masks default to what `pad` and causality require."""
@@ -74,28 +86,57 @@ class Transformer(Module):
         src_mask = padding_mask(src, self.pad) if src_mask is None else src_mask
         return self.decode(tgt, self.encode(src, src_mask), tgt_mask, src_mask)
 
-    @no_grad()
-    def generate(self, src, bos, eos, max_new=None):
-        """Greedy decoding: from `bos`, the likeliest next token again and again, until `eos` everywhere or max_new tokens.
+    def generate(self, src, bos, eos, max_new=None, beams=1, length_penalty=0.6, cache=True):
+        """From `bos` token after token, until `eos` everywhere or max_new tokens: the likeliest each time, or, with `beams`, the
+        likeliest whole found by beam search (see models.decoding). The same with and without the cache, which is faster.
 
         src (B, Ts) -> an array (B, <= max_new) without bos; after its eos a row is filled with pad. Dropout is off meanwhile.
         """
-        with self.evaluating():
-            return self._generate(_tokens(src, "src"), bos, eos, max_new)
+        src = _tokens(src, "src")
+        max_new = self.max_len if max_new is None else min(max_new, self.max_len)
+        rows = Translation(self, src, bos, cache)
+        if beams == 1:
+            return np.array([*steps(rows, greedy, max_new, (eos,))], dtype=int).T.reshape(len(src), -1)
+        found, _ = beam_search(rows, beams, max_new, (eos,), length_penalty)
+        out = np.full((len(found), max(map(len, found))), self.pad)
+        for row, tokens in zip(out, found, strict=True):
+            row[: len(tokens)] = tokens
+        return out
 
-    def _generate(self, src, bos, eos, max_new):
-        src_mask = padding_mask(src, self.pad)
-        memory = self.encode(src, src_mask)
-        out = np.full((len(src), 1), bos)
-        done = np.zeros(len(src), bool)
-        for _ in range(self.max_len if max_new is None else min(max_new, self.max_len)):
-            logits = self.decode(Tensor(out), memory, src_mask=src_mask)[:, -1]  # (B, V)
-            token = np.where(done, self.pad, logits.data.argmax(-1))
-            out = np.concatenate([out, token[:, None]], axis=1)
-            done |= token == eos
-            if done.all():
-                break
-        return out[:, 1:]
+
+class Translation:
+    """The target rows that a Transformer is writing, each from its source row: what decoding.steps and beam_search continue."""
+
+    def __init__(self, model, src, bos, cache=True):
+        self.model, self.pad = model, model.pad
+        self.tokens = np.full((len(src), 1), bos)
+        self.cache = model.new_cache() if cache else None
+        with no_grad(), model.evaluating():
+            self.src_mask = padding_mask(src, model.pad)
+            self.memory = model.encode(src, self.src_mask)  # (B, Ts, C)
+
+    @no_grad()
+    def logits(self):
+        """(R, V) of each row's next token."""
+        T = self.tokens.shape[1]
+        new = T - (self.cache[0][0].length if self.cache else 0)
+        mask = causal_mask(new, T) & padding_mask(self.tokens, self.pad)
+        with self.model.evaluating():
+            return self.model.decode(Tensor(self.tokens[:, T - new :]), self.memory, mask, self.src_mask, self.cache).data[:, -1]
+
+    def append(self, tokens):
+        self.tokens = np.concatenate([self.tokens, tokens[:, None]], 1)
+
+    def select(self, rows):
+        """Go on with these rows, in this order."""
+        self.tokens, self.memory, self.src_mask = self.tokens[rows], self.memory[rows], self.src_mask[rows]
+        for layer in self.cache or ():
+            for part in layer:
+                part.select(rows)
+
+    def history(self):
+        """For each row the tokens it holds."""
+        return [row[row != self.pad] for row in self.tokens]
 
 
 def _tokens(tokens, name):

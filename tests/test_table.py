@@ -240,6 +240,7 @@ value("softmax", lambda x: F.softmax(x, 0), lambda x: np.array([softmax_of(x[:, 
 value("log_softmax", F.log_softmax, lambda x: np.array([np.log(softmax_of(row)) for row in x]), (3, 4))
 value("cross_entropy", lambda x: F.cross_entropy(x, np.array([1, 0, -100])), lambda x: -(math.log(softmax_of(x[0])[1]) + math.log(softmax_of(x[1])[0])) / 2, (3, 4))  # fmt: skip
 value("layer_norm", lambda x, w, b: F.layer_norm(x, 4, w, b), lambda x, w, b: places((3, 4), lambda i, j: (x[i, j] - mean_of(x[i])) / math.sqrt(variance_of(x[i], 0) + 1e-5) * w[j] + b[j]), (3, 4), (4,), (4,))  # fmt: skip
+value("rms_norm", lambda x, w: F.rms_norm(x, 4, w, 0.1), lambda x, w: places((3, 4), lambda i, j: x[i, j] / math.sqrt(mean_of(x[i] ** 2) + 0.1) * w[j]), (3, 4), (4,))  # fmt: skip
 value("linear", F.linear, lambda x, w, b: places((3, 2), lambda i, o: math.fsum(x[i] * w[o]) + b[o]), (3, 4), (2, 4), (2,))
 value("embedding", lambda w: F.embedding(np.array([2, 0, 2]), w), lambda w: np.array([w[2], w[0], w[2]]), (3, 4))
 value("attention", F.scaled_dot_product_attention, attention_of, (3, 4), (5, 4), (5, 2))

@@ -10,7 +10,8 @@ from minigrad.functional.activations import (
     elu, gelu, hardtanh, leaky_relu, log_softmax, logsigmoid, logsumexp, relu6, silu, softmax, softplus,
 )  # fmt: skip
 from minigrad.functional.layers import (
-    cosine_similarity, dropout, dropout_scale, embedding, layer_norm, linear, normalize, normalized, one_hot, pad, rows_of,
+    cosine_similarity, dropout, dropout_scale, embedding, layer_norm, linear, normalize, normalized, one_hot, pad,
+    rms_norm, root_mean_square_normalized, rows_of,
 )  # fmt: skip
 from minigrad.functional.losses import (
     binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, cross_entropy, huber_loss, kl_div, l1_loss,

@@ -37,13 +37,18 @@ def rows_of(weight, index, padding_idx=None):
     return weight[index]
 
 
+def last_axes(name, x, normalized_shape):
+    """How many axes normalized_shape names; a sentence if they are not the last ones of x."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if x.shape[x.ndim - len(shape) :] != shape:
+        raise ValueError(f"{name} over {shape} needs an input whose last axes are those, got shape {x.shape}.")
+    return len(shape)
+
+
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes (Ba et al. 2016). The variance is the biased one."""
     x = as_tensor(input)
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if x.shape[x.ndim - len(shape) :] != shape:
-        raise ValueError(f"layer_norm over {shape} needs an input whose last axes are those, got shape {x.shape}.")
-    return normalized(x, weight, bias, eps, len(shape))
+    return normalized(x, weight, bias, eps, last_axes("layer_norm", x, normalized_shape))
 
 
 @definition
@@ -54,6 +59,23 @@ def normalized(x, weight=None, bias=None, eps=1e-5, axes=1):
     y = centred / f.sqrt((centred * centred).mean(axis, keepdims=True) + eps)
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
+
+
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """x / sqrt(mean(x^2) + eps) * weight over the last axes (Zhang & Sennrich 2019): layer_norm without its mean and bias.
+
+    eps=None is the smallest step of the dtype above 1, as in PyTorch.
+    """
+    x = as_tensor(input)
+    eps = float(np.finfo(x.dtype).eps) if eps is None else eps
+    return root_mean_square_normalized(x, weight, eps, last_axes("rms_norm", x, normalized_shape))
+
+
+@definition
+def root_mean_square_normalized(x, weight=None, eps=1e-5, axes=1):
+    """rms_norm over the last `axes` axes."""
+    y = x / f.sqrt((x * x).mean(tuple(range(-axes, 0)), keepdims=True) + eps)
+    return y if weight is None else y * weight
 
 
 def dropout(x, p=0.5, training=True):

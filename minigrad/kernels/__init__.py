@@ -7,6 +7,6 @@ value and in first and second gradient.
 
 from minigrad.kernels.activations import gelu, log_softmax, softmax
 from minigrad.kernels.attention import attention
-from minigrad.kernels.layers import embedding, layer_norm, linear
+from minigrad.kernels.layers import embedding, layer_norm, linear, rms_norm
 from minigrad.kernels.losses import cross_entropy
 from minigrad.kernels.recurrent import gru_states, lstm_states, rnn_states

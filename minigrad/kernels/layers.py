@@ -1,4 +1,4 @@
-"""What layers compute, on plain arrays: the linear map, layer norm, embedding. Know nothing of Modules."""
+"""What layers compute, on plain arrays: the linear map, layer norm, RMS norm, embedding. Know nothing of Modules."""
 
 import math
 
@@ -69,6 +69,39 @@ def layer_norm_backward(g, y, saved, needs, x, weight, bias, eps, axes):
     return dx, dw, db, None, None
 
 
+# ---------------------------------------------------------------- RMS norm: y = x^ w, x^ = x / sqrt(mean(x^2) + eps)
+
+
+def rms_norm(x, weight, eps, axes):
+    """Saved: 1 / sqrt(mean(x^2) + eps) of each row."""
+    n = math.prod(x.shape[x.ndim - axes :])
+    flat = x.reshape(math.prod(x.shape[: x.ndim - axes]), n)
+    scale = 1 / np.sqrt(np.einsum("ij,ij->i", flat, flat) / n + eps)[:, None]
+    y = flat * scale
+    if weight is not None:
+        y *= weight.reshape(-1)
+    return y.reshape(x.shape), scale
+
+
+def rms_norm_backward(g, y, saved, needs, x, weight, eps, axes):
+    """With h = g w and s the scale: dx = s (h - x^ mean(h x^)), where the mean is what changing x does to s. dw = the sum of
+    g x^ over rows."""
+    n = math.prod(x.shape[x.ndim - axes :])
+    g = g.reshape(-1, n)
+    xhat = x.reshape(-1, n) * saved
+    dx = dw = None
+    if needs[0]:
+        h = g * weight.reshape(-1) if weight is not None else g.copy()
+        along = np.einsum("ij,ij->i", h, xhat)[:, None] / n
+        h -= xhat * along
+        h *= saved
+        dx = h.reshape(x.shape)
+    if needs[1]:
+        xhat *= g
+        dw = sum_of_rows(xhat).reshape(weight.shape)
+    return dx, dw, None, None
+
+
 # ---------------------------------------------------------------- embedding: y = W[index]
 
 
@@ -98,4 +131,5 @@ def embedding_backward(g, y, saved, needs, weight, index, padding_idx):
 
 defkernel(F.linear, linear, linear_backward)
 defkernel(F.normalized, layer_norm, layer_norm_backward)
+defkernel(F.root_mean_square_normalized, rms_norm, rms_norm_backward)
 defkernel(F.rows_of, embedding, embedding_backward)

@@ -13,13 +13,13 @@ from minigrad.nn.loss import (
     SmoothL1Loss,
 )  # fmt: skip
 from minigrad.nn.module import Module, Parameter
-from minigrad.nn.norm import LayerNorm
+from minigrad.nn.norm import LayerNorm, RMSNorm
 from minigrad.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CosineSimilarity", "CrossEntropyLoss", "Dropout", "ELU",
     "Embedding", "GELU", "GRU", "GRUCell", "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LSTM", "LSTMCell",
     "LayerNorm", "LeakyReLU", "Linear", "LogSigmoid", "LogSoftmax", "MSELoss", "Module", "ModuleDict", "ModuleList",
-    "NLLLoss", "Parameter", "RNN", "RNNCell", "ReLU", "ReLU6", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax",
-    "Softplus", "Tanh", "functional", "init", "utils",
+    "NLLLoss", "Parameter", "RMSNorm", "RNN", "RNNCell", "ReLU", "ReLU6", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss",
+    "Softmax", "Softplus", "Tanh", "functional", "init", "utils",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Normalisation: each example's features brought to mean 0 and variance 1, then scaled and shifted by what is learned."""
+"""Normalisation: each example's features brought to mean 0 and variance 1 (or only to size 1), then scaled by what is learned."""
 
 from minigrad import functional as F
 from minigrad.creation import ones, zeros
@@ -16,6 +16,21 @@ class LayerNorm(Module):
 
     def forward(self, x):
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self):
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
+
+
+class RMSNorm(Module):
+    """x / sqrt(mean(x^2) + eps) * weight over the last axes (Zhang & Sennrich 2019). eps=None: that of the dtype, as PyTorch."""
+
+    def __init__(self, normalized_shape, eps=None, elementwise_affine=True):
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape, self.eps = shape, eps
+        self.weight = Parameter(ones(shape)) if elementwise_affine else None
+
+    def forward(self, x):
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"

@@ -15,6 +15,7 @@ def layer(name, make, *shapes, fast=False):
 
 layer("Linear", lambda: nn.Linear(3, 4), (2, 3))
 layer("LayerNorm", lambda: nn.LayerNorm(4), (2, 3, 4))
+layer("RMSNorm", lambda: nn.RMSNorm(4), (2, 3, 4))
 layer("Dropout", lambda: nn.Sequential(nn.Dropout(0.4), nn.Tanh()), (3, 4))
 for _activation in (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softmax, nn.Identity):
     layer(_activation.__name__, _activation, (3, 4))
