@@ -38,7 +38,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
         if not isinstance(value, Tensor) or value.numel() != 1:
             raise ValueError(f"grad needs a function whose value is a single number, got {_describe(value)}; for more use vjp or jacrev.")
         settled = _settled(value, chosen)  # before the history is used up
-        return _pull([value], chosen, None), (settled, output[1]) if has_aux else settled
+        return _pull([value], chosen, None), (settled, _map(_detached, output[1])) if has_aux else settled
 
     return both
 
@@ -52,9 +52,10 @@ def vjp(func, *primals, has_aux=False):
     values = _leaves(value)
 
     def pull(*cotangents):
-        return _pull(values, chosen, _leaves(list(cotangents)), keep=True)
+        return _pull(values, chosen, [v for _, v in _pairs("the pull of vjp", values, _leaves(list(cotangents)))], keep=True)
 
     settled = _map(lambda y: _settled(y, chosen), value)
+    aux = _map(_detached, aux)
     return (settled, pull, aux) if has_aux else (settled, pull)
 
 
@@ -102,8 +103,7 @@ def hvp(func, primals, tangents):
 
     def slope(*primals):
         found, value = grad_and_value(func, tuple(range(len(primals))))(*primals)
-        pairs = zip(_leaves(list(found)), _leaves(list(tangents)), strict=True)
-        return sum((g * t).sum() for g, t in pairs), value
+        return sum((g * t).sum() for g, t in _pairs("hvp", _leaves(list(found)), _leaves(list(tangents)))), value
 
     found, (_, value) = grad_and_value(slope, tuple(range(len(primals))), has_aux=True)(*primals)
     return value.detach(), found
@@ -111,24 +111,36 @@ def hvp(func, primals, tangents):
 
 def functional_call(module, parameters, args=(), kwargs=None):
     """module(*args) computed with `parameters` (name -> Tensor) in place of its own, which come back afterwards."""
-    owners = {name: _owner(module, name) for name in parameters}
-    before = {name: getattr(owner, last) for name, (owner, last) in owners.items()}
+    places = [(place, _own(module, name), tensor) for name, tensor in parameters.items() for place in _places(module, name)]
     try:
-        for name, (owner, last) in owners.items():
-            setattr(owner, last, parameters[name])
+        for (owner, last), _, tensor in places:
+            setattr(owner, last, tensor)
         return module(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
     finally:
-        for name, (owner, last) in owners.items():
-            setattr(owner, last, before[name])
+        for (owner, last), before, _ in places:
+            setattr(owner, last, before)
 
 
-def _owner(module, name):
-    *path, last = name.split(".")
-    for part in path:
+def _own(module, name):
+    """The parameter or buffer of that name."""
+    for part in name.split("."):
         module = getattr(module, part, None)
-    if not isinstance(getattr(module, last, None), Tensor):
+    if not isinstance(module, Tensor):
         raise KeyError(f"functional_call: the module has no parameter or buffer {name!r}.")
-    return module, last
+    return module
+
+
+def _places(module, name):
+    """(module, attribute) of every place where that parameter stands: tied ones have several."""
+    wanted = _own(module, name)
+    return [(inner, key) for inner in module.modules() for key, value in vars(inner).items() if value is wanted]
+
+
+def _pairs(what, values, vectors):
+    """The values with their vectors, which must have the same shapes."""
+    if [v.shape for v in values] != [np.shape(v) for v in vectors]:
+        raise ValueError(f"{what} needs vectors of the shapes {[v.shape for v in values]}, got {[np.shape(v) for v in vectors]}.")
+    return list(zip(values, vectors, strict=True))
 
 
 # ---------------------------------------------------------------- trees of tensors
@@ -138,7 +150,8 @@ def _map(fun, tree):
     if isinstance(tree, dict):
         return {key: _map(fun, tree[key]) for key in tree}
     if isinstance(tree, (list, tuple)):
-        return type(tree)(_map(fun, item) for item in tree)
+        items = [_map(fun, item) for item in tree]
+        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
     return fun(tree)
 
 
@@ -209,6 +222,10 @@ def _needs_history(y, own):
         return id(y) not in mine
     nodes = autograd.oldest_first([y.node])
     return any(p is not None and type(p) is not autograd.Node and id(p) not in mine for node in nodes for p in node.parents)
+
+
+def _detached(x):
+    return x.detach() if isinstance(x, Tensor) else x
 
 
 def _settled(y, own):

@@ -40,7 +40,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 @definition
 def attention(q, k, v, mask=None, kept=None, scale=1.0):
     """softmax(scale Q K^T masked) V; `kept` multiplies the weights (dropout)."""
-    k, v = without_unseen(k, v, mask)
+    q, (k, v) = without_blind(q, mask), without_unseen(k, v, mask)
     weights = attention_weights(q, k, mask, scale)  # (..., Tq, Tk)
     if kept is not None:
         weights = weights * kept
@@ -50,6 +50,8 @@ def attention(q, k, v, mask=None, kept=None, scale=1.0):
 def attention_weights(q, k, mask=None, scale=1.0):
     """What each query attends to: (..., Tq, Tk), rows that sum to 1, or to 0 where everything is masked."""
     scores = (q @ k.mT) * scale  # (..., Tq, Tk)
+    if not scores.shape[-1]:
+        return scores
     if mask is not None:
         scores = scores + mask if as_tensor(mask).dtype.kind == "f" else f.where(mask, scores, -np.inf)
     top = scores.detach().amax(-1, keepdims=True)
@@ -66,14 +68,31 @@ def without_unseen(k, v, mask):
     return f.where(seen, k, 0.0), f.where(seen, v, 0.0)
 
 
+def without_blind(q, mask):
+    """Queries with zeros where there is no key to look at, for the same reason."""
+    seeing = seeing_queries(mask)
+    return q if seeing is None else f.where(seeing, q, 0.0)
+
+
 def seen_keys(mask):
     """(..., Tk, 1): may any query look at the key? None if every key is seen."""
-    if mask is None:
-        return None
-    mask = as_tensor(mask).data
-    allowed = mask > -np.inf if mask.dtype.kind == "f" else mask
+    allowed = allowed_by(mask)
     seen = allowed.any(axis=-2) if allowed.ndim > 1 else allowed
     return None if seen.all() else seen[..., None]
+
+
+def seeing_queries(mask):
+    """(..., Tq, 1): may the query look at any key? None if every query may."""
+    seeing = allowed_by(mask).any(axis=-1)
+    return None if seeing.all() else seeing[..., None]
+
+
+def allowed_by(mask):
+    """The mask as truth values: who may look at what."""
+    if mask is None:
+        return np.ones(1, bool)
+    mask = as_tensor(mask).data
+    return mask > -np.inf if mask.dtype.kind == "f" else mask
 
 
 def _both(mask, causal):

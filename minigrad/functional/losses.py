@@ -42,7 +42,6 @@ def token_losses(logits, targets, weight=None, ignore_index=-100, label_smoothin
 
     With label smoothing e the right answer is spread: 1 - e on the target and e/C on every class (Szegedy et al. 2016, 7).
     """
-    classes = logits.shape[-1]
     targets = as_tensor(targets).data
     kept = targets != ignore_index
     chosen = np.where(kept, targets, 0)
@@ -50,7 +49,9 @@ def token_losses(logits, targets, weight=None, ignore_index=-100, label_smoothin
     if weight is not None:
         log_p = log_p * as_tensor(weight)
     right = log_p[np.arange(len(chosen)), chosen]  # (N,)
-    loss = -(1 - label_smoothing) * right - (label_smoothing / classes) * log_p.sum(-1)
+    loss = -(1 - label_smoothing) * right
+    if label_smoothing:
+        loss = loss - (label_smoothing / logits.shape[-1]) * log_p.sum(-1)
     return f.where(kept, loss, 0.0)
 
 
@@ -69,6 +70,8 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
         weight = as_tensor(weight, logits.dtype)
         if weight.shape != (classes,):
             raise ValueError(f"cross_entropy: weight must hold one number for each of the {classes} classes, got shape {weight.shape}.")
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"cross_entropy: label_smoothing is a share from 0 to 1, got {label_smoothing}.")
     if targets.dtype.kind == "f" and targets.shape == logits.shape[:1] + logits.shape[2:] != logits.shape:
         raise TypeError("cross_entropy: class numbers must be whole; write target.long(). Floats are read as probabilities.")
     if targets.dtype.kind == "f":

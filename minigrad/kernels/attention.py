@@ -4,6 +4,7 @@ import numpy as np
 
 from minigrad import functional as F
 from minigrad.autograd import defkernel
+from minigrad.functional.attention import seeing_queries, seen_keys
 
 # ---------------------------------------------------------------- attention: y = softmax(scale q k^T masked) v
 
@@ -11,10 +12,11 @@ SAFE = 30.0  # exp(30) times large values is far from the end of float32, a smal
 
 
 def attention(q, k, v, mask, kept, scale):
-    """With e = exp(scores, masked) and t its row sums: y = (e kept) v / t. Saved: e, t, and k and v as they were used.
+    """With e = exp(scores, masked) and t its row sums: y = (e kept) v / t. Saved: e, t, and q, k and v as they were used.
 
     Scores within +-SAFE need no shift by the row's maximum, so their rows are not searched for it. The same look at the
-    smallest and largest score finds a NaN, which may stand in padding: then keys that nobody may see are set to 0 first.
+    smallest and largest score finds a NaN, which may stand in padding: then keys that nobody may see, and queries that may
+    see nothing, are set to 0 first.
     """
     with np.errstate(invalid=None if mask is None else "ignore"):  # what is masked may hold anything, and is found below
         e = q @ k.mT
@@ -24,7 +26,7 @@ def attention(q, k, v, mask, kept, scale):
             if mask is not None:
                 e *= mask
         else:
-            k, v = without_unseen(k, v, mask)
+            q, (k, v) = without_blind(q, mask), without_unseen(k, v, mask)
             e = shifted_exp(q @ k.mT * np.asarray(scale, q.dtype), mask)
         total = e @ np.ones((e.shape[-1], 1), e.dtype)
         if mask is not None or not e.size:
@@ -35,13 +37,18 @@ def attention(q, k, v, mask, kept, scale):
             k, v = without_unseen(k, v, mask)
             y = p @ v
     y /= total
-    return y, (e, total, k, v)
+    return y, (e, total, q, k, v)
 
 
 def without_unseen(k, v, mask):
     """Zeros where no query may look: 0 * NaN is NaN, so padding could leak through a weight of 0."""
-    seen = F.seen_keys(mask)
+    seen = seen_keys(mask)
     return (k, v) if seen is None else (np.where(seen, k, 0), np.where(seen, v, 0))
+
+
+def without_blind(q, mask):
+    seeing = seeing_queries(mask)
+    return q if seeing is None else np.where(seeing, q, 0)
 
 
 def shifted_exp(scores, mask):
@@ -60,7 +67,7 @@ def shifted_exp(scores, mask):
 def attention_backward(g, y, saved, needs, q, k, v, mask, kept, scale):
     """With h = g / t: dv = (e kept)^T h. Through the softmax ds = e (dp - sum over keys of dp p), dp = (h v^T) kept, and that
     sum is the sum of h y over the width, since y = p v. Then dq = scale ds k, dk = scale ds^T q."""
-    e, total, k, v = saved
+    e, total, q, k, v = saved
     h = g / total
     ds = h @ v.mT
     if kept is not None:

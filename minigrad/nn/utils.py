@@ -15,10 +15,18 @@ def clip_grad_norm_(parameters, max_norm, error_if_nonfinite=False):
     """
     parameters = [parameters] if isinstance(parameters, Tensor) else parameters
     grads = [p.grad for p in parameters if p.grad is not None]
-    norm = math.sqrt(sum(float(np.vdot(g.data, g.data)) for g in grads))
+    if not max_norm >= 0:
+        raise ValueError(f"clip_grad_norm_: max_norm must be a number that is not negative, got {max_norm}.")
+    norm = math.hypot(*(_length(g.data) for g in grads))
     if error_if_nonfinite and not math.isfinite(norm):
         raise RuntimeError("The gradient holds a NaN or an inf; find where it arises before clipping.")
     if max_norm < norm < math.inf:
         for g in grads:
             g.data *= max_norm / (norm + 1e-6)
     return norm
+
+
+def _length(g):
+    """The length of an array as one vector; in float64 where the square leaves the range of float32."""
+    square = float(np.vdot(g, g))
+    return math.sqrt(square) if 1e-30 < square < math.inf else float(np.linalg.norm(g.astype(np.float64)))
