@@ -33,27 +33,16 @@ def set_default_dtype(dtype):
 
 def apply(fun, *args, **kwargs):
     """Compute fun(*args, **kwargs) on the arrays inside, and remember it if an argument wants a gradient."""
-    arrays, needs = _unwrapped(args)
-    try:
-        y = fun(*arrays, **kwargs)
-    except (ValueError, TypeError, IndexError) as error:
-        raise explain.failed_call(error, fun, arrays, kwargs) from None
-    return _remember(fun, args, arrays, needs, kwargs, y, None)
+    return _apply(fun, args, kwargs, False)
 
 
 def apply_kernel(kernel, *args, **kwargs):
     """The same for a kernel, whose forward returns (value, what its backward needs)."""
-    arrays, needs = _unwrapped(args)
-    try:
-        y, saved = kernel.forward(*arrays, **kwargs)
-    except (ValueError, TypeError, IndexError) as error:
-        raise explain.failed_call(error, kernel.forward, arrays, kwargs) from None
-    return _remember(kernel.forward, args, arrays, needs, kwargs, y, saved)
+    return _apply(kernel.forward, args, kwargs, True)
 
 
-def _unwrapped(args):
-    """The arrays inside the arguments, and which of them want a gradient (one loop: this runs for every op)."""
-    arrays, needs = [], []
+def _apply(fun, args, kwargs, is_kernel):
+    arrays, needs, saved = [], [], None
     for a in args:
         if isinstance(a, Tensor):
             arrays.append(a.data)
@@ -61,27 +50,25 @@ def _unwrapped(args):
         else:
             arrays.append(a)
             needs.append(False)
-    return arrays, needs
-
-
-def _remember(fun, args, arrays, needs, kwargs, y, saved):
-    if type(y) is not np.ndarray:
+    try:
+        y = fun(*arrays, **kwargs)
+    except (ValueError, TypeError, IndexError) as error:
+        raise explain.failed_call(error, fun, arrays, kwargs) from None
+    if is_kernel:
+        y, saved = y
+    if type(y) is not np.ndarray or y.dtype is not _FLOAT32:
         if isinstance(y, (tuple, list)):
             return _remember_items(fun, args, tuple(needs), kwargs, y, saved)
-        y = np.asarray(y)
-    if y.dtype is not _FLOAT32:
-        y = _keep_precision(fun, y, arrays)
+        y = _keep_precision(fun, np.asarray(y), arrays)
     out = Tensor(y)
     if y.base is not None:
         _share_writes(out, args)
-    if True in needs and recording.get():
-        row = _row(fun)
-        if row is not CONSTANT:
-            needs = tuple(needs)
-            reads = row.reads.get(needs) or _first_look(row, needs)
-            known = args if False not in reads else _known(args, needs, reads)
-            out.node = Node(fun, known, kwargs, needs, y if reads[0] else None, out.writes, y.shape, y.dtype, saved)
-            out._requires_grad = True
+    if True in needs and recording.get() and (row := _row(fun)) is not CONSTANT:
+        needs = tuple(needs)
+        reads = row.reads.get(needs) or _first_look(row, needs)
+        known = args if False not in reads else _known(args, needs, reads)
+        out.node = Node(fun, known, kwargs, needs, y if reads[0] else None, out.writes, y.shape, y.dtype, saved)
+        out._requires_grad = True
     if tracing.get() is not None:
         tracing.get()(fun, arrays, out)
     return out

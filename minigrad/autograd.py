@@ -125,10 +125,21 @@ class Node:
                  "hooks", "trace", "_parents", "__weakref__")  # fmt: skip
 
     def __init__(self, fun, args, kwargs, needs, y, writes, shape, dtype, saved):
-        self.fun, self.args, self.kwargs, self.needs = fun, args, kwargs, needs
-        self.y, self.writes, self.shape, self.dtype, self.saved = y, writes, shape, dtype, saved
-        self.birth, self.module = next(clock), current_module.get()
-        self.hooks = self.trace = self._parents = None
+        # one by one, which is faster than in tuples: this runs for every op
+        self.fun = fun
+        self.args = args
+        self.kwargs = kwargs
+        self.needs = needs
+        self.y = y
+        self.writes = writes
+        self.shape = shape
+        self.dtype = dtype
+        self.saved = saved
+        self.birth = next(clock)
+        self.module = current_module.get()
+        self.hooks = None
+        self.trace = None
+        self._parents = None
 
     @property
     def parents(self):

@@ -172,7 +172,7 @@ def rows():
 # ---------------------------------------------------------------- the engine
 
 
-def in_the_order_of_discovery(starts):
+def in_the_order_of_discovery(starts, ends=()):
     """All nodes, as a walk from the end meets them."""
     found, stack = [], [start for start in starts if type(start) is Node]
     while stack:
@@ -201,7 +201,7 @@ ENGINES = {  # what is done to the engine: (the name in autograd.py, what stands
     "broadcasting is undone by the mean": ("unbroadcast", mean_over, "broadcasting"),
     "broadcasting is undone by taking the first": ("unbroadcast", first_of, "broadcasting"),
     "nodes are visited as they are found": ("oldest_first", in_the_order_of_discovery, "order"),
-    "nodes are visited oldest first": ("oldest_first", lambda starts: in_the_order_of_discovery(starts)[::-1], "order"),
+    "nodes are visited oldest first": ("oldest_first", lambda *given: in_the_order_of_discovery(*given)[::-1], "order"),
     "gradients go through float32": ("fit", lambda g, *rest: after(through_float32, _fit(g, *rest)), "dtype"),
     "gradients become float32": ("fit", lambda g, *rest: after(lambda d: d.astype(np.float32), _fit(g, *rest)), "dtype"),
 }
