@@ -5,11 +5,11 @@ import threading
 
 import numpy as np
 import pytest
+from oracle import leaf, near, same
 
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import func, nn, optim, random
-from oracle import leaf, near, same  # noqa: I001
 
 
 def test_hooks_outside_a_checkpoint_run_once():

@@ -4,11 +4,11 @@ import collections
 
 import numpy as np
 import pytest
+from oracle import leaf, near, same
 
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import func, nn
-from oracle import leaf, near, same  # noqa: I001
 
 X = mg.tensor([1.0, 2.0, 3.0], dtype=mg.float64)
 

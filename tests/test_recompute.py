@@ -5,12 +5,12 @@ import weakref
 
 import numpy as np
 import pytest
+from oracle import leaf, near, same
 
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import nn
 from minigrad.gradcheck import gradcheck
-from oracle import leaf, near, same  # noqa: I001
 
 
 class Block(nn.Module):
