@@ -18,6 +18,8 @@ examples:
   python -m minigrad.train                          learn to read dates, in about a minute
   python -m minigrad.train dates --norm pre         the same with today's order of norm and residual
   python -m minigrad.train dates --layers 1 --heads 1 --steps 300
+  python -m minigrad.train dates --model lstm       what an LSTM without attention makes of the same dates
+  python -m minigrad.train recall                   how far back RNN, LSTM, GRU and Transformer remember
   python -m minigrad.train text                     a GPT learns to write like Python's manual
   python -m minigrad.train text --text my.txt --context 128
   python -m minigrad.train my_recipe.py             a recipe of your own: a file with a class that extends
@@ -94,6 +96,8 @@ def parse(argv):
     parser.add_argument("--heads", type=positive, help="attention heads in a layer")
     parser.add_argument("--d-ff", type=positive, help="the width inside the feed-forward network")
     parser.add_argument("--dropout", type=number_in(0, 1), help="the share of numbers dropped in training, against overfitting")
+    parser.add_argument("--model", metavar="NAME", help="the architecture, where a recipe has several: dates --model lstm")
+    parser.add_argument("--distance", type=positive, help="recall: how far back the answer may lie")
     parser.add_argument("--text", metavar="FILE", help="the text to learn from, in UTF-8")
     parser.add_argument("--context", type=positive, help="how many tokens the model can look at")
     parser.add_argument("--norm", choices=("post", "pre"), help="layer norm after each residual sum (the paper) or before each sublayer (today)")
@@ -110,6 +114,8 @@ def list_recipes(recipes):
         recipe = recipes.find(name)
         print(f"{name:10s} {recipe.help}")
         print(" " * 11 + "  ".join(f"--{key.replace('_', '-')} {value}" for key, value in recipe.defaults.items() if value is not None))
+        for key, names in recipe.choices.items():
+            print(" " * 11 + f"--{key} can be {', '.join(names)}")
 
 
 def chosen_settings(options, recipe):
@@ -118,6 +124,9 @@ def chosen_settings(options, recipe):
     unknown = [f"--{key.replace('_', '-')}" for key in given if key not in recipe.defaults and key not in ("steps", "batch_size", "lr")]
     if unknown:
         raise UsageError(f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(recipe.defaults)}.")
+    for key, names in recipe.choices.items():
+        if given.get(key, recipe.defaults[key]) not in names:
+            raise UsageError(f"the recipe {recipe.name} has no {key} {given[key]!r}; --{key} can be {', '.join(names)}.")
     return {"steps": 1000, "batch_size": 32, "lr": 1e-3, **recipe.defaults, **given}
 
 
@@ -164,7 +173,7 @@ def run(recipe, model, folder, options):
     seconds = show.rows[-1]["seconds"] if show.rows else 0.0
     saving.save_json(folder / "result.json", {**figures, "steps": len(show.rows), "training seconds": seconds})
     report(figures, recipe, seconds, say)
-    pictures(recipe, model, folder, show.rows, say)
+    pictures(recipe, model, folder, show.rows, figures, say)
     farewell(recipe, folder, say)
     return 130 if stopped else 0
 
@@ -216,24 +225,36 @@ def report(figures, recipe, seconds, say):
     for name, value in figures.items():
         if isinstance(value, dict):
             say(f"{name}:")
-            for key, share in value.items():
-                say(f"      {key:36s} {share:6.1%}")
+            say("\n".join(table(value)))
         elif name != recipe.metric:
             say(f"{name}: {value:.4g}")
 
 
-def pictures(recipe, model, folder, rows, say):
-    """loss.png, and attention.png where the recipe can show what its model looks at."""
+def table(figures):
+    """Lines: a share each, or, of figures by row and column, a table."""
+    if not any(isinstance(value, dict) for value in figures.values()):
+        return [f"      {key:36s} {share:6.1%}" for key, share in figures.items()]
+    columns = list(next(iter(figures.values())))
+    rows = [[row, *(f"{value[column]:.3g}" for column in columns)] for row, value in figures.items()]
+    return ["      " + f"{first:20s}" + "".join(f"{cell!s:>9s}" for cell in rest) for first, *rest in [["", *columns], *rows]]
+
+
+def pictures(recipe, model, folder, rows, figures, say):
+    """loss.png, attention.png where the recipe can show what its model looks at, and what the recipe draws itself."""
     from minigrad import viz
 
+    names = []
     if rows:
         viz.curve(rows, folder / "loss.png", recipe.metric, f"{recipe.name}: {len(rows)} steps", recipe.share)
-    looked = hasattr(recipe, "attention")
+        names.append("loss.png")
+    looked = recipe.attention(model, recipe.example) if hasattr(recipe, "attention") else None
     if looked:
-        written, weights = recipe.attention(model, recipe.example)
+        written, weights = looked
         title = "What the decoder looks at in the source while it writes each character"
         viz.attention_map(weights, recipe.example, written, folder / "attention.png", title)
-    say(f"Saved in {folder}: model.safetensors, config.json, metrics.jsonl, result.json and the picture{'s' if looked else ''} loss.png{' and attention.png' if looked else ''}")
+        names.append("attention.png")
+    names += recipe.pictures(model, folder, rows, figures)
+    say(f"Saved in {folder}: model.safetensors, config.json, metrics.jsonl, result.json and the picture{'s' * (len(names) != 1)} {' and '.join(names) or '(none)'}")
 
 
 def farewell(recipe, folder, say):

@@ -21,12 +21,14 @@ class Recipe:
     name, help   for the command line          defaults   settings (steps, batch_size, lr ...) and their first values
     metric       the key of `evaluate`'s figure that counts        share   is it a share of 1, to be shown in percent?
     generating   the options of minigrad.generate that `stream` understands
+    choices      for settings that are names, those there are: {"model": ("lstm", "transformer")}
     """
 
     name = help = metric = None
     share = True
     defaults = {}
     generating = ()
+    choices = {}
     betas, weight_decay, last_lr = (0.9, 0.98), 0.01, 0.01  # of AdamW; last_lr: the last learning rate as a part of the highest
     evaluate_every = 100
 
@@ -62,6 +64,17 @@ class Recipe:
         """The answer to one prompt, piece by piece; here all at once. The options are those named in `generating`."""
         yield self.answer(model, [prompt], **options)[0]
 
+    def pictures(self, model, folder, rows, figures):
+        """Draw what is worth seeing of a trained model, besides loss.png, into the folder; returns the names of the files.
+
+        rows are those of `fit`, figures those of evaluate(model, final=True).
+        """
+        return []
+
+    def clip(self, model, longest):
+        """Shorten the gradients before a step if they are too long; returns the length they had."""
+        return clip_grad_norm_(model.parameters(), longest)
+
     def shown(self, figure):
         """The metric's figure as it is printed."""
         return f"{figure:.1%}" if self.share else f"{figure:.4f}"
@@ -83,21 +96,20 @@ def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0):
 
     listener        called as listener(row) after each step, with row = {"step", "loss", "lr", "gradient norm", "seconds"} and,
                     every `evaluate_every` steps (the recipe's, if not given) and at the last, its figures and "samples"
-    clip            the longest gradient allowed, all parameters taken together
+    clip            the longest gradient allowed, all parameters taken together (see Recipe.clip)
     Raises TrainingError where the loss is not a number, or a batch is empty. KeyboardInterrupt passes through.
     """
     keep_freed_memory()
     evaluate_every = evaluate_every or recipe.evaluate_every
     steps, rows = recipe.settings["steps"], []
     optimizer, schedule = recipe.optimizer(model)
-    parameters = list(model.parameters())
     model.train()
     start, paused = time.perf_counter(), 0.0
     for step in range(steps):
         loss = _checked_loss(recipe, model, step)
         optimizer.zero_grad()
         loss.backward()
-        norm = clip_grad_norm_(parameters, clip)
+        norm = recipe.clip(model, clip)
         if not math.isfinite(norm):
             raise TrainingError(_broken("The gradient", norm, step, recipe))
         lr = schedule.get_last_lr()[0]

@@ -41,3 +41,23 @@ def attention_map(weights, columns, rows, path, title=""):
     figure.supxlabel("looked at (source)", fontsize=9)
     figure.supylabel("written (target)", fontsize=9)
     figure.savefig(path, dpi=120)
+
+
+def charts(panels, path, title=""):
+    """Charts side by side, as a PNG. A panel is a dict: title, xlabel, ylabel; curves {name: {x: y}}, one colour for each name
+    in all panels, "--" in a name's end a dashed line; level (y, label) for a line across; log for a logarithmic y."""
+    figure = _figure(6 * len(panels), 4.2)
+    names = list(dict.fromkeys(name.removesuffix("--") for panel in panels for name in panel["curves"]))
+    for i, panel in enumerate(panels):
+        axes = figure.add_subplot(1, len(panels), i + 1)
+        for name, points in panel["curves"].items():
+            plain = name.removesuffix("--")
+            style = dict(linestyle="--", linewidth=1, alpha=0.7) if name != plain else dict(marker="o", markersize=4, label=plain)
+            axes.plot(list(points), list(points.values()), color=f"C{names.index(plain)}", **style)
+        if "level" in panel:
+            axes.axhline(panel["level"][0], color="grey", linestyle=":", linewidth=1, label=panel["level"][1])
+        axes.set(xlabel=panel["xlabel"], ylabel=panel["ylabel"], yscale="log" if panel.get("log") else "linear")
+        axes.set_title(panel["title"], fontsize=10)
+        axes.legend(fontsize=9)
+    figure.suptitle(title, fontsize=11)
+    figure.savefig(path, dpi=120)

@@ -7,7 +7,7 @@ from pathlib import Path
 from minigrad import manual_seed, saving
 from minigrad.trainer import Recipe
 
-MODULES = {"dates": "models.recipes.dates", "text": "models.recipes.text"}
+MODULES = {"dates": "models.recipes.dates", "text": "models.recipes.text", "recall": "models.recipes.recall"}
 
 
 class RecipeProblem(ValueError):

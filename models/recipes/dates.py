@@ -1,4 +1,6 @@
-"""dates: the paper's encoder-decoder learns to read dates as people write them, and to answer in ISO: "29th of Nov 26" -> 2026-11-29.
+"""dates: an encoder-decoder learns to read dates as people write them, and to answer in ISO: "29th of Nov 26" -> 2026-11-29.
+
+By default it is the paper's Transformer; --model lstm and its like show what it replaced.
 
 The data is generated here: real calendar days of 1950 to 2049 in fourteen formats, all-numeric ones day first, two-digit years
 meaning the same window. Days are split before anything is written, so no day that is tested was ever trained on.
@@ -13,6 +15,7 @@ from minigrad import functional as F
 from minigrad import random
 from minigrad.modes import no_grad
 from minigrad.trainer import Recipe
+from models.recurrent import EncoderDecoder
 from models.transformer import Transformer
 
 FIRST, LAST = datetime.date(1950, 1, 1), datetime.date(2049, 12, 31)
@@ -105,12 +108,16 @@ def split(seed):
     return days[4000:], days[:1000], days[1000:4000]
 
 
+RECURRENT = {f"{cell}{looks}": (cell, bool(looks)) for looks in ("", "-attention") for cell in ("lstm", "gru")}  # (cell, attention?)
+
+
 class Dates(Recipe):
     """Data, model, loss and metric of the default run."""
 
     name = "dates"
     help = "an encoder-decoder reads dates as people write them and answers in ISO (a minute)"
-    defaults = dict(steps=800, batch_size=64, lr=4e-3, d_model=64, layers=2, heads=4, d_ff=128, dropout=0.0, norm="post", label_smoothing=0.0)  # fmt: skip
+    defaults = dict(steps=800, batch_size=64, lr=4e-3, d_model=64, layers=2, heads=4, d_ff=128, dropout=0.0, norm="post", label_smoothing=0.0, model="transformer")  # fmt: skip
+    choices = {"model": ("transformer", *RECURRENT)}
     metric = "exact match"
     example = "29th of november 2026"
 
@@ -125,7 +132,11 @@ class Dates(Recipe):
         return [(write(day, FORMATS[i % len(FORMATS)], rng), day.isoformat()) for i, day in enumerate(days[:count])]
 
     def model(self):
+        """The Transformer, or an encoder-decoder of the same width and depth that reads and writes with LSTMs or GRUs."""
         s = self.settings
+        if s["model"] in RECURRENT:
+            cell, attention = RECURRENT[s["model"]]
+            return EncoderDecoder(VOCABULARY, s["d_model"], s["layers"], cell, attention, s["dropout"], max_len=MAX_LENGTH, pad=PAD)
         return Transformer(
             VOCABULARY, s["d_model"], s["heads"], s["layers"], s["d_ff"], s["dropout"], max_len=MAX_LENGTH, pad=PAD, norm=s["norm"]
         )
@@ -172,10 +183,13 @@ class Dates(Recipe):
 
     @no_grad()
     def attention(self, model, text):
-        """(what was written, weights (H, Tt, Ts)): where the last decoder layer looked in the source for each character."""
+        """(what was written, weights (H, Tt, Ts)): where the last decoder layer looked in the source for each character.
+        None of a model that does not look."""
+        layer = model.decoder[-1].cross_attention if isinstance(model, Transformer) else model.attention
+        if layer is None:
+            return None
         src = np.array([encode(text)])
         written = model.generate(src, BOS, EOS, max_new=12)  # (1, Tt)
-        layer = model.decoder[-1].cross_attention
         layer.keep_weights = True
         model(src, np.concatenate([[[BOS]], written[:, :-1]], axis=1))
         layer.keep_weights = False

@@ -1,0 +1,207 @@
+"""recall: how far back can a model remember? Pairs of a key and a value, then noise, then a key: which value had it?
+
+RNN, LSTM, GRU and Transformer learn the same questions side by side, each with weights and a loss of its own. What comes of it
+is the accuracy, and the gradient of the answer's loss, against the distance between the pair and the question: an RNN's signal
+goes through every step between (path length = distance), attention's through one (path length 1).
+"""
+
+import numpy as np
+
+from minigrad import Tensor, nn, no_grad, random
+from minigrad import functional as F
+from minigrad.nn.utils import clip_grad_norm_
+from minigrad.trainer import Recipe
+from models.blocks import EncoderLayer
+from models.positional import PositionalEncoding
+from models.recurrent import CELLS, Reader
+
+KEYS, VALUES, NOISE = "abcdefgh", "01234567", ".,:;"
+TOKENS = [*NOISE, *(key + value for key in KEYS for value in VALUES + "?")]  # a pair is one token, a key that asks another
+NUMBER = {token: i for i, token in enumerate(TOKENS)}
+PAIRS = 2  # in each sequence, beside each other; one of them is asked for
+LEAST = PAIRS  # the shortest distance at which both can stand before the question
+
+
+def questions(rng, count, distance, asked):
+    """(tokens (B, T), values (B,)): the pairs come first, then noise; the question comes `distance` steps after the pair that it
+    asks for, the one at place `asked`. Nothing before the question tells which pair that will be."""
+    tokens = rng.integers(len(NOISE), size=(count, asked + distance + 1))
+    keys = rng.permuted(np.tile(np.arange(len(KEYS)), (count, 1)), axis=1)[:, :PAIRS]  # all different
+    values = rng.integers(len(VALUES), size=(count, PAIRS))
+    tokens[:, :PAIRS] = len(NOISE) + keys * (len(VALUES) + 1) + values
+    tokens[:, -1] = len(NOISE) + keys[:, asked] * (len(VALUES) + 1) + len(VALUES)
+    return tokens, values[:, asked]
+
+
+class AttentionReader(nn.Module):
+    """Reads tokens through encoder layers, and answers from the last place: models.recurrent.Reader with attention instead."""
+
+    def __init__(self, vocab_size, outputs, d_model=64, num_layers=1, num_heads=2, max_len=512):
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.positions = PositionalEncoding(d_model, max_len)
+        self.layers = nn.ModuleList(EncoderLayer(d_model, num_heads, 2 * d_model, norm="pre") for _ in range(num_layers))
+        self.norm = nn.LayerNorm(d_model)
+        self.output = nn.Linear(d_model, outputs)
+
+    def read(self, x):
+        """x (B, T, C), the tokens' vectors -> logits (B, outputs)."""
+        x = self.positions(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.output(self.norm(x[:, -1]))
+
+    def forward(self, tokens):
+        """tokens (B, T) -> logits (B, outputs)."""
+        return self.read(self.embedding(tokens))
+
+
+class SideBySide(nn.ModuleDict):
+    """Models by name that are asked the same: tokens -> {name: logits}."""
+
+    def forward(self, tokens):
+        return {name: model(tokens) for name, model in self.items()}
+
+
+class Recall(Recipe):
+    """The same questions for all models; no model's loss or gradient touches another's."""
+
+    name = "recall"
+    help = "which value had the key? RNN, LSTM, GRU and Transformer against the distance (two minutes)"
+    defaults = dict(steps=1500, batch_size=64, lr=6e-3, d_model=64, layers=1, heads=2, distance=64, model="all")
+    choices = {"model": ("all", *CELLS, "transformer")}
+    example = "c7 a3 . , ; : . . , c?"
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        if self.settings["distance"] < LEAST:
+            raise ValueError(f"recall needs a distance of at least {LEAST}, so that {PAIRS} pairs fit before the question; got {self.settings['distance']}.")  # fmt: skip
+        chosen = self.settings["model"]
+        self.names = [name for name in (*CELLS, "transformer") if chosen in ("all", name)]
+        longest = self.settings["distance"]
+        self.distances = sorted({d for d in (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256) if d < longest} | {longest})
+        self.metric = f"{self.names[-1]}, distance {longest}"
+
+    def model(self):
+        s, sizes = self.settings, (len(TOKENS), len(VALUES), self.settings["d_model"], self.settings["layers"])
+        return SideBySide({
+            name: Reader(*sizes, name, pad=-1) if name in CELLS else AttentionReader(*sizes, s["heads"], s["distance"] + PAIRS)
+            for name in self.names
+        })  # fmt: skip
+
+    def batch(self, step):
+        """Questions at one distance, each as likely. (Were short ones likelier, an RNN would learn to remember from them.)"""
+        rng = random.fresh("data", step)
+        distance = int(rng.integers(LEAST, self.settings["distance"] + 1))
+        return questions(rng, self.settings["batch_size"], distance, int(rng.integers(PAIRS)))
+
+    def loss(self, model, batch):
+        """The sum of the models' losses, so that each gets the gradient of its own."""
+        tokens, values = batch
+        return sum(F.cross_entropy(logits, values) for logits in model(tokens).values())
+
+    def clip(self, model, longest):
+        """Each model by itself, so that none is slowed by another's long gradient; the longest of them."""
+        return max(clip_grad_norm_(one.parameters(), longest) for one in model.values())
+
+    # -------- what comes of it
+
+    def held_out(self, distance, count):
+        """Questions that no step of the training drew, from a stream of their own: (tokens, values, place asked for) for each place."""
+        for asked in range(PAIRS):
+            yield *questions(random.fresh("recall", distance, asked), count // PAIRS, distance, asked), asked
+
+    @no_grad()
+    def accuracy(self, model, distance, count):
+        """{name: the share of questions answered right}."""
+        right = {name: [] for name in model.keys()}
+        for tokens, values, _ in self.held_out(distance, count):
+            for name, logits in model(tokens).items():
+                right[name].append(logits.data.argmax(-1) == values)
+        return {name: float(np.mean(parts)) for name, parts in right.items()}
+
+    def evaluate(self, model, final=False):
+        """Accuracy of each model at the longest distance; at the end all models at all distances, and the gradients."""
+        longest = self.settings["distance"]
+        figures = {f"{name}, distance {longest}": share for name, share in self.accuracy(model, longest, 1000 if final else 256).items()}
+        if final:
+            figures["accuracy by distance"] = self.by_distance(lambda d: self.accuracy(model, d, 1000))
+            figures["gradient by distance"] = self.by_distance(lambda d: self.gradient(model, d))
+            untrained = self.model()
+            figures["gradient by distance, untrained"] = self.by_distance(lambda d: self.gradient(untrained, d))
+        return figures
+
+    def by_distance(self, measure):
+        """{name: {distance: figure}} of measure(distance) -> {name: figure}."""
+        found = {distance: measure(distance) for distance in self.distances}
+        return {name: {distance: found[distance][name] for distance in self.distances} for name in self.names}
+
+    def gradient(self, model, distance, count=64):
+        """{name: the norm of the loss's gradient at the vector of the pair asked for, over that at the question's vector}."""
+        asked = list(self.held_out(distance, count))
+        return {name: float(np.mean([reach(one, *question) for question in asked])) for name, one in model.items()}
+
+    def samples(self, model, count=3):
+        """One question at three distances; the answers of all models."""
+        rows = []
+        for distance in self.distances[:: max(1, len(self.distances) // count)][-count:]:
+            tokens, values, _ = next(self.held_out(distance, PAIRS))
+            rows.append((shortened(tokens[0]), self.answers(model, tokens)[0], " ".join(VALUES[values[0]] for _ in self.names)))
+        return rows
+
+    @no_grad()
+    def answers(self, model, tokens):
+        """For each row what each model answers, in order."""
+        logits = model(tokens).values()
+        return [" ".join(row) for row in zip(*([VALUES[i] for i in one.data.argmax(-1)] for one in logits), strict=True)]
+
+    def answer(self, model, prompts):
+        """For each prompt, such as "c7 a3 . , ; c?", what each model answers."""
+        said = []
+        for prompt in prompts:
+            (answer,) = self.answers(model, np.array([encode(prompt, self.settings["distance"] + PAIRS)]))
+            said.append("  ".join(f"{name}: {value}" for name, value in zip(self.names, answer.split(), strict=True)))
+        return said
+
+    def pictures(self, model, folder, rows, figures):
+        """recall.png: accuracy, and gradient, against distance."""
+        from minigrad import viz
+
+        untrained = {f"{name}--": points for name, points in figures["gradient by distance, untrained"].items()}
+        across = "distance: steps between the pair and the question"
+        accuracy = dict(
+            title="share of questions answered right", xlabel=across, ylabel="accuracy", curves=figures["accuracy by distance"],
+            level=(1 / len(VALUES), "chance"),
+        )  # fmt: skip
+        gradient = dict(
+            title="what of the answer's loss reaches the pair (dashed: before training)", xlabel=across, log=True,
+            ylabel="gradient there / gradient at the question", curves={**figures["gradient by distance"], **untrained},
+        )  # fmt: skip
+        viz.charts([accuracy, gradient], folder / "recall.png", "Which value had the key?")
+        return ["recall.png"]
+
+
+def reach(model, tokens, values, place):
+    """The mean norm of the loss's gradient at the vectors of one place, over that at the last place."""
+    x = Tensor(model.embedding(tokens).data).requires_grad_()  # (B, T, C)
+    with model.evaluating():
+        F.cross_entropy(model.read(x), values, reduction="sum").backward()
+    norms = np.sqrt((x.grad.data.astype(np.float64) ** 2).sum(-1)).mean(0)  # (T,)
+    return norms[place] / norms[-1]
+
+
+def encode(text, longest):
+    """Token numbers of a prompt; a sentence for what is not a token, or too long."""
+    words = text.split()
+    unknown = [word for word in words if word not in NUMBER]
+    if unknown or not words or len(words) > longest:
+        raise ValueError(
+            f"A question is up to {longest} words apart by spaces: pairs of a letter {KEYS[0]}-{KEYS[-1]} and a digit {VALUES[0]}-{VALUES[-1]}, "
+            f"noise out of {' '.join(NOISE)}, and at the end a letter with ?; got {text!r}."
+        )
+    return [NUMBER[word] for word in words]
+
+
+def shortened(tokens):
+    """The tokens as text, the middle of long noise left out."""
+    words = [TOKENS[t] for t in tokens]
+    return " ".join(words if len(words) <= 8 else [*words[: 2 * PAIRS - 1], f"({len(words) - 2 * PAIRS} more)", words[-1]])
