@@ -7,7 +7,7 @@ from minigrad import functional as F
 from minigrad.nn import GELU, Dropout, LayerNorm, Linear, Module, ReLU, RMSNorm
 from models.attention import MultiHeadAttention
 
-ACTIVATIONS = {"relu": ReLU, "gelu": GELU}
+ACTIVATIONS = {"relu": ReLU, "gelu": GELU, "gelu_tanh": lambda: GELU("tanh")}
 NORMS = {"layer": LayerNorm, "rms": RMSNorm}
 
 

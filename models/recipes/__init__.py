@@ -7,7 +7,8 @@ from pathlib import Path
 from minigrad import manual_seed, saving
 from minigrad.trainer import Recipe
 
-MODULES = {"dates": "models.recipes.dates", "text": "models.recipes.text", "recall": "models.recipes.recall"}
+NAMES = ("dates", "text", "reverse", "sort", "copy", "add", "mlm", "recall")
+MODULES = {name: f"models.recipes.{name}" for name in NAMES}
 
 
 class RecipeProblem(ValueError):

@@ -39,6 +39,7 @@ class Text(Recipe):
     name = "text"
     help = "a GPT learns to write like a text: --text FILE, or Python's own manual (a few minutes)"
     defaults = dict(text=None, steps=2000, batch_size=12, lr=1e-3, d_model=128, layers=4, heads=4, d_ff=512, context=64, dropout=0.0)
+    reserved = 0  # token numbers that are no characters
     metric, share = "bits per character", False
     betas, weight_decay, last_lr, evaluate_every = (0.9, 0.99), 0.1, 0.1, 250
     generating = ("temperature", "top_k", "top_p", "repetition_penalty", "beam", "max_new", "seed")
@@ -47,7 +48,7 @@ class Text(Recipe):
     def __init__(self, settings):
         super().__init__(settings)
         self._numbers, known = None, "vocabulary" in self.settings  # a run remembers it: to write, its text is not needed
-        self.vocabulary = Characters(self.settings["vocabulary"] if known else self._text())
+        self.vocabulary = Characters(self.settings["vocabulary"] if known else self._text(), self.reserved)
         self.settings["vocabulary"] = self.vocabulary.symbols
         if not known:
             self.split()  # a text that is too short is said before anything starts

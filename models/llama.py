@@ -1,0 +1,69 @@
+"""A decoder-only Transformer as they are built today (Touvron et al. 2023). Knows tokens, not text.
+
+Beside GPT-2: RMSNorm in place of LayerNorm, rotary positions inside the attention in place of learned ones, SwiGLU in place
+of GELU, keys and values shared by groups of heads, no biases, and an output matrix of its own.
+"""
+
+import math
+
+from minigrad import functional as F
+from minigrad.nn import Embedding, Module, ModuleList, RMSNorm, init
+from models.attention import KVCache, MultiHeadAttention
+from models.blocks import SwiGLU
+from models.gpt import in_context, token_numbers
+from models.positional import Rotary
+
+
+class Layer(Module):
+    """Attention and feed-forward, each normed before and added to what came in."""
+
+    def __init__(self, d_model, num_heads, num_kv_heads, d_ff, dropout, rotary, eps, head_dim=None):
+        self.attention_norm = RMSNorm(d_model, eps)
+        self.attention = MultiHeadAttention(d_model, num_heads, dropout, False, num_kv_heads, head_dim, rotary=rotary)
+        self.feed_forward_norm = RMSNorm(d_model, eps)
+        self.feed_forward = SwiGLU(d_model, d_ff, dropout)
+
+    def forward(self, x, mask=None, positions=None, cache=None):
+        x = x + self.attention(self.attention_norm(x), mask=mask, positions=positions, cache=cache)
+        return x + self.feed_forward(self.feed_forward_norm(x))
+
+
+class Llama(Module):
+    """Tokens in, logits for each next token out.
+
+    num_kv_heads   heads of keys and values, a divisor of num_heads; all of them unless given
+    d_ff           8/3 d_model unless given, so that its three matrices weigh as much as two of 4 d_model
+    rope_layout    which numbers are turned together: "halves" or "interleaved" (see models.positional.Rotary)
+    tie_output     the output is the token embedding again
+    """
+
+    def __init__(self, vocab_size, d_model=512, num_heads=8, num_layers=8, num_kv_heads=None, d_ff=None, max_len=1024, dropout=0.0,
+                 rope_base=10000.0, rope_layout="halves", eps=1e-5, tie_output=False, head_dim=None):  # fmt: skip
+        self.max_len = max_len
+        self.embedding = Embedding(vocab_size, d_model)
+        self.rotary = Rotary(head_dim or d_model // num_heads, max_len, rope_base, rope_layout)
+        settings = (d_model, num_heads, num_kv_heads, d_ff or -(-8 * d_model // 3), dropout, self.rotary, eps, head_dim)
+        self.layers = ModuleList(Layer(*settings) for _ in range(num_layers))
+        self.norm = RMSNorm(d_model, eps)
+        self.output = self.embedding if tie_output else Embedding(vocab_size, d_model)
+        self._first_values(num_layers)
+
+    def _first_values(self, num_layers):
+        """Normal with 0.02, as GPT-2; smaller where it is added to the residual stream, so that depth does not widen that."""
+        for name, p in self.named_parameters():
+            if p.ndim > 1:
+                added = name.endswith(("out_proj.weight", "down_proj.weight"))
+                init.normal_(p, std=0.02 / math.sqrt(2 * num_layers) if added else 0.02)
+
+    def new_cache(self):
+        """An empty KVCache for each layer; with num_kv_heads it is so many times smaller."""
+        return [KVCache(self.max_len) for _ in self.layers]
+
+    def forward(self, tokens, mask=None, positions=None, cache=None):
+        """tokens (B, T) -> logits (B, T, V): at each place, of the token that comes next. mask, positions, cache as in GPT."""
+        tokens = token_numbers(tokens)
+        seen, positions = in_context(tokens, mask, positions, cache)
+        x = self.embedding(tokens)  # (B, T, C)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, seen, positions, None if cache is None else cache[i])
+        return F.linear(self.norm(x), self.output.weight)  # (B, T, V)

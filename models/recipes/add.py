@@ -1,0 +1,47 @@
+"""add: a small GPT learns to add numbers, digit by digit, from examples alone (the adder of Karpathy's minGPT).
+
+The answer is written with the units first, as one adds on paper: each digit then needs the carry of the one before only.
+With the highest digit first the carries of all would have to be known before anything is written.
+"""
+
+import string
+
+from models.recipes.sequences import Sequences
+
+
+class Add(Sequences):
+    """Sums of two numbers of up to `digits` digits, both written with all of them: 007+095, answered 2010 for 0102."""
+
+    name, symbols, example = "add", string.digits + "+", "123+989"
+    help = "a small GPT learns to add numbers of three digits (a minute or two)"
+    defaults = dict(Sequences.defaults, digits=3, d_model=64, layers=2, steps=1500)
+
+    def question(self, rng):
+        a, b = rng.integers(10 ** self.settings["digits"], size=2)
+        return self._written(a, b)
+
+    def _written(self, a, b):
+        return f"{a:0{self.settings['digits']}}+{b:0{self.settings['digits']}}"
+
+    def solve(self, question):
+        """The sum with one digit more, units first."""
+        a, b = map(int, question.split("+"))
+        return f"{a + b:0{self.settings['digits'] + 1}}"[::-1]
+
+    def longest(self):
+        return 2 * self.settings["digits"] + 1, self.settings["digits"] + 1
+
+    def check(self, question):
+        if question != self._tidied(question):
+            raise ValueError(f"The model adds two numbers of {self.settings['digits']} digits, as in {self._written(12, 7)}; got {question!r}.")
+
+    def _tidied(self, question):
+        """The question as the model knows it; a sentence if it is not two numbers it can add."""
+        a, plus, b = question.replace(" ", "").partition("+")
+        if not (plus and a.isdecimal() and b.isdecimal() and max(len(a), len(b)) <= self.settings["digits"]):
+            raise ValueError(f"The model adds two numbers of up to {self.settings['digits']} digits, as in 12+7; got {question!r}.")
+        return self._written(int(a), int(b))
+
+    def stream(self, model, prompt):
+        """The sum as people write it."""
+        yield str(int(self.answer(model, [self._tidied(prompt)])[0][::-1] or "0"))

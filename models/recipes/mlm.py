@@ -1,0 +1,93 @@
+"""mlm: BERT learns to fill in hidden characters of a text, looking both ways. Knows files of text; else Python's own manual."""
+
+import math
+
+import numpy as np
+
+from minigrad import functional as F
+from minigrad import random
+from minigrad.modes import no_grad
+from minigrad.trainer import Recipe
+from models.bert import BERT, IGNORED, hide
+from models.recipes.text import Text, windows
+
+PAD, MASK, RESERVED = 0, 1, 2
+HOLE = "_"  # how a hidden character is written in a question, and shown
+
+
+class MaskedText(Text):
+    """15 of 100 characters are asked for; the target is to find half of them, where the commonest one makes 20 of 100."""
+
+    name = "mlm"
+    help = "BERT fills in hidden characters: --text FILE, or Python's own manual (a minute or two)"
+    defaults = dict(text=None, steps=1500, batch_size=16, lr=2e-3, d_model=128, layers=2, heads=4, d_ff=512, context=64, dropout=0.0)
+    reserved = RESERVED
+    metric, share = "hidden characters found", True
+    betas, weight_decay, last_lr, evaluate_every = (0.9, 0.98), 0.01, 0.02, 250
+    generating = ()
+    example = "The interp_eter reads the _ext of the prog_am"
+
+    def model(self):
+        s = self.settings
+        sizes = dict(d_model=s["d_model"], num_heads=s["heads"], num_layers=s["layers"], d_ff=s["d_ff"], max_len=s["context"])
+        return BERT(len(self.vocabulary), dropout=s["dropout"], pad=PAD, activation="gelu_tanh", **sizes)
+
+    def hidden(self, tokens, rng):
+        """(what the model sees, what it is asked): at least one place is asked."""
+        seen, asked = hide(tokens, MASK, (RESERVED, len(self.vocabulary)), rng, never=(PAD,))
+        if (asked == IGNORED).all():
+            seen[0, 0], asked[0, 0] = MASK, tokens[0, 0]
+        return seen, asked
+
+    def batch(self, step):
+        rng, (training, _), T = random.fresh("data", step), self.split(), self.settings["context"]
+        tokens, _ = windows(training, rng.integers(len(training) - T, size=self.settings["batch_size"]), T)
+        return self.hidden(tokens, rng)
+
+    def loss(self, model, batch):
+        seen, asked = batch
+        return F.cross_entropy(model(seen).reshape(-1, len(self.vocabulary)), asked.reshape(-1), ignore_index=IGNORED)
+
+    @no_grad()
+    def evaluate(self, model, final=False):
+        """The share of hidden characters found in the validation text, always the same ones; the loss in nats beside it."""
+        validation, T = self.split()[1], self.settings["context"]
+        starts = np.arange(0, len(validation) - T, T)
+        starts = starts if final else starts[:200]
+        seen, asked = self.hidden(windows(validation, starts, T)[0], random.fresh("test"))
+        right = losses = 0
+        for part in np.array_split(np.arange(len(seen)), math.ceil(len(seen) / 50)):
+            logits, wanted = model(seen[part]), asked[part]
+            kept = wanted != IGNORED
+            right += (logits.data.argmax(-1) == wanted)[kept].sum()
+            flat = logits.reshape(-1, len(self.vocabulary))
+            losses += F.cross_entropy(flat, wanted.reshape(-1), ignore_index=IGNORED, reduction="sum").item()
+        count = (asked != IGNORED).sum()
+        return {self.metric: float(right / count), "validation loss": losses / float(count)}
+
+    def samples(self, model, count=1):
+        """The beginning of the validation text with holes, filled, and as it is."""
+        tokens = self.split()[1][: self.settings["context"]]
+        holes = random.fresh("test", 1).random(len(tokens)) < 0.15
+        text = self.vocabulary.decode(tokens)
+        shown = "".join(HOLE if hole else c for c, hole in zip(text, holes, strict=True)).replace("\n", " ")
+        return [(shown, self.fill(model, np.where(holes, MASK, tokens)).replace("\n", " "), text.replace("\n", " "))]
+
+    @no_grad()
+    def fill(self, model, tokens):
+        """The text with the likeliest characters where tokens (T,) say MASK; the specials themselves are never an answer."""
+        logits = model(tokens[None]).data[0].copy()  # (T, V)
+        logits[:, :RESERVED] = -np.inf
+        return self.vocabulary.decode(np.where(tokens == MASK, logits.argmax(-1), tokens))
+
+    def answer(self, model, prompts):
+        """Each prompt with its holes, written as "_", filled in."""
+        return [self.fill(model, self._with_holes(prompt)) for prompt in prompts]
+
+    def _with_holes(self, prompt):
+        if HOLE not in prompt or len(prompt) > self.settings["context"]:
+            raise ValueError(f"Write a text of up to {self.settings['context']} characters with {HOLE} for each hidden one; got {prompt!r}.")
+        known = self.vocabulary.encode(prompt.replace(HOLE, " "))
+        return np.where([c == HOLE for c in prompt], MASK, known)
+
+    stream = Recipe.stream  # an answer comes at once

@@ -1,0 +1,135 @@
+"""What reverse, sort, copy and add share: a GPT reads a question and "=", and goes on with the answer. Knows no task.
+
+A task is a subclass that says how a question is drawn and what its answer is, both as text. Short questions are filled up
+with blanks on the left, so that the "=" always stands at one place: the model counts from there.
+"""
+
+import numpy as np
+
+from minigrad import functional as F
+from minigrad import random
+from minigrad.data import Characters
+from minigrad.modes import no_grad
+from minigrad.trainer import Recipe
+from models import decoding
+from models.gpt import GPT
+from models.llama import Llama
+
+PAD, END, EQUALS = 0, 1, "="
+IGNORED = -100
+HELD_OUT = 8  # one question in so many is never trained on
+
+
+def held_out(question):
+    """Is this question kept for testing? The same for every seed, so a run cannot be tested on what another trained on."""
+    return hash_of(question) % HELD_OUT == 0
+
+
+def hash_of(text):
+    """A number that looks random, the same on every machine (FNV-1a)."""
+    number = 2166136261
+    for byte in text.encode():
+        number = (number ^ byte) * 16777619 % 2**32
+    return number ^ number >> 16
+
+
+class Sequences(Recipe):
+    """Questions drawn anew at every step; the loss counts the answer's characters only.
+
+    Subclasses define symbols (the characters there are), question(rng) -> text, solve(question) -> text, check(question).
+    """
+
+    defaults = dict(model="gpt", steps=1000, batch_size=64, lr=3e-3, d_model=64, layers=2, heads=4, d_ff=256, dropout=0.0)
+    choices = {"model": ("gpt", "llama")}
+    metric = "exact match"
+    last_lr = 0.02
+    example = symbols = ""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.vocabulary = Characters(self.symbols + " " + EQUALS, reserved=2)
+
+    # -------- what a task says
+
+    def question(self, rng):
+        raise NotImplementedError(f"{type(self).__name__} must define question(rng).")
+
+    def solve(self, question):
+        raise NotImplementedError(f"{type(self).__name__} must define solve(question).")
+
+    def longest(self):
+        """The length of the longest question and of the longest answer."""
+        raise NotImplementedError(f"{type(self).__name__} must define longest().")
+
+    def check(self, question):
+        """Raise a ValueError with a sentence if the model cannot have learned such a question."""
+
+    # -------- data
+
+    def draw(self, rng, count, test):
+        """Questions of which held_out says `test`."""
+        found = []
+        while len(found) < count:
+            question = self.question(rng)
+            if held_out(question) == test:
+                found.append(question)
+        return found
+
+    def prompt(self, question):
+        """The tokens of a question, all of one length."""
+        return self.vocabulary.encode(question.rjust(self.longest()[0]) + EQUALS)
+
+    def rows(self, questions):
+        """(tokens (B, T), the ones that follow (B, T)), IGNORED before the answer and after its end."""
+        width = sum(self.longest()) + 2  # with = and the end
+        table, asked = np.full((len(questions), width), PAD), np.full((len(questions), width), IGNORED)
+        for row, answer, question in zip(table, asked, questions, strict=True):
+            prompt = self.prompt(question)
+            solution = [*self.vocabulary.encode(self.solve(question)), END]
+            end = len(prompt) + len(solution)
+            row[:end] = [*prompt, *solution]
+            answer[len(prompt) : end] = solution
+        return table[:, :-1], asked[:, 1:]
+
+    def batch(self, step):
+        return self.rows(self.draw(random.fresh("data", step), self.settings["batch_size"], test=False))
+
+    def loss(self, model, batch):
+        tokens, following = batch
+        return F.cross_entropy(model(tokens).reshape(-1, len(self.vocabulary)), following.reshape(-1), ignore_index=IGNORED)
+
+    # -------- model
+
+    def model(self):
+        s = self.settings
+        sizes = dict(d_model=s["d_model"], num_heads=s["heads"], num_layers=s["layers"], max_len=sum(self.longest()) + 2, d_ff=s["d_ff"])
+        return (GPT if s["model"] == "gpt" else Llama)(len(self.vocabulary), dropout=s["dropout"], **sizes)
+
+    def answer(self, model, prompts):
+        """The model's answer to each question, greedily."""
+        for prompt in prompts:
+            self.check(prompt)
+        questions = [self.prompt(prompt) for prompt in prompts]
+        found = decoding.generate(model, questions, self.longest()[1] + 1, stop=(END,), temperature=0)
+        return [self.vocabulary.decode(tokens) for tokens in found]
+
+    def evaluate(self, model, final=False):
+        """The share of questions never trained on that are answered right to the last character: 2,000 at the end, 256 before."""
+        questions = self.draw(random.fresh("test", int(final)), 2000 if final else 256, test=True)
+        answers = self.answer(model, questions)
+        return {self.metric: float(np.mean([a == self.solve(q) for a, q in zip(answers, questions, strict=True)]))}
+
+    def samples(self, model, count=3):
+        questions = self.draw(random.fresh("test", 2), count, test=True)
+        return [(q, a, self.solve(q)) for q, a in zip(questions, self.answer(model, questions), strict=True)]
+
+    @no_grad()
+    def attention(self, model, text):
+        """(what was written, weights (H, written, question)): where the last layer looked in the question for each character."""
+        prompt = self.prompt(text)
+        answer = self.answer(model, [text])[0]
+        layer = [m for m in model.modules() if hasattr(m, "keep_weights")][-1]
+        layer.keep_weights = True
+        model(np.concatenate([prompt, self.vocabulary.encode(answer)])[None])
+        layer.keep_weights = False
+        return [*answer, "end"], layer.weights[0][:, len(prompt) - 1 :, len(prompt) - 1 - len(text) : len(prompt) - 1]
