@@ -1,7 +1,25 @@
 """What the doors (python -m minigrad.X) share: mistakes become sentences, and the package models is found or missed aloud."""
 
 import contextlib
+import importlib
+import os
 import sys
+
+
+def open_door(door, main):
+    """Run a door's main and leave with its status; what ends it from outside gets a sentence too."""
+    status = 2
+    try:
+        status = main()
+    except KeyboardInterrupt:
+        print(f"\n{door}: stopped.", file=sys.stderr)
+        status = 130
+    except MemoryError:
+        print(f"{door}: this does not fit into memory; try fewer or smaller layers (--layers, --d-model) or a smaller --batch-size.", file=sys.stderr)  # fmt: skip
+    except BrokenPipeError:  # whoever read our output has gone (| head): nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 141
+    sys.exit(status)
 
 
 class UsageError(Exception):
@@ -21,15 +39,26 @@ def said(door, *kinds):
         print(f"{door}: {problem}", file=sys.stderr)
 
 
-def load_models():
-    """The package models, or a sentence if another folder of that name stands in front of it."""
+def load_models(part="recipes"):
+    """models.recipes, or another part of the package models; a sentence if something else of that name stands in front of it."""
     try:
-        import models.recipes
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("models"):
-            raise
-        raise UsageError(
-            "minigrad's package `models` was not found; most likely a folder or file of yours with that name stands in front of it. "
-            "Rename yours, or run from another folder."
-        ) from None
-    return models
+        module = importlib.import_module(f"models.{part}")
+    except ImportError as error:
+        if _ours(sys.modules.get("models")):
+            raise  # it is the right package, and something in it fails
+        raise UsageError(_SHADOWED) from None
+    if part == "recipes" and not hasattr(module, "load_run"):
+        raise UsageError(_SHADOWED)
+    return module
+
+
+def _ours(package):
+    """Whether the package models is the one that lies beside minigrad."""
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return getattr(package, "__file__", None) and os.path.dirname(os.path.dirname(os.path.abspath(package.__file__))) == here
+
+
+_SHADOWED = (
+    "minigrad's package `models` was not found; most likely a folder or file of yours with that name stands in front of it. "
+    "Rename yours, or run from another folder."
+)

@@ -9,7 +9,7 @@ import time
 import warnings
 
 from minigrad import saving
-from minigrad._doors import UsageError, load_models, said
+from minigrad._doors import UsageError, load_models, open_door, said
 from minigrad.machine import blas_threads
 
 EPILOG = """
@@ -23,7 +23,7 @@ examples:
 def main(argv=None):
     options = parse(argv)
     with said("minigrad.generate", UsageError, saving.FileProblem, RuntimeError, ValueError) as outcome:
-        recipe, model = load_models().recipes.load_run(options.run)
+        recipe, model = load_models().load_run(options.run)
         chosen = chosen_options(options, recipe)
         with blas_threads(1), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: print(f"minigrad.generate: {message}", file=sys.stderr)
@@ -104,4 +104,4 @@ def typed_lines():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    open_door("minigrad.generate", main)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from minigrad import manual_seed, saving
-from minigrad._doors import UsageError, load_models, said
+from minigrad._doors import UsageError, load_models, open_door, said
 from minigrad.machine import blas_threads
 from minigrad.trainer import TrainingError, fit
 
@@ -33,7 +33,7 @@ Try other settings and compare the folders: that is what they are for.
 def main(argv=None):
     with said("minigrad.train", UsageError, saving.FileProblem, TrainingError, ValueError) as outcome:
         options = parse(argv)
-        recipes = load_models().recipes
+        recipes = load_models()
         if options.list:
             list_recipes(recipes)
             return 0
@@ -267,4 +267,4 @@ def farewell(recipe, folder, say):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    open_door("minigrad.train", main)

@@ -11,9 +11,9 @@ import time
 import numpy as np
 
 from minigrad import Tensor, manual_seed, samples
+from minigrad._doors import UsageError, load_models, open_door, said
 from minigrad.gradcheck import TOLERANCE, GradcheckError, Result, check, mistakes, mutations
 from minigrad.nn import samples as nn_samples
-from models import samples as model_samples
 
 MANY = 150  # with more entries than this the second order is checked along random directions
 GROUPS = ("op", "function", "kernel", "definition", "layer", "block", "model")
@@ -21,7 +21,7 @@ GROUPS = ("op", "function", "kernel", "definition", "layer", "block", "model")
 
 def all_samples():
     """Every sample that any layer declares."""
-    return [*samples.SAMPLES, *nn_samples.SAMPLES, *model_samples.SAMPLES]
+    return [*samples.SAMPLES, *nn_samples.SAMPLES, *load_models("samples").SAMPLES]
 
 
 def worst(sample, order):
@@ -56,11 +56,18 @@ def main(argv=None):
         return mistakes.main()
     if options.mutations:
         return mutations.main()
+    with said("minigrad.gradcheck", UsageError) as outcome:
+        return table(chosen_samples(parser, options))
+    return outcome.status
+
+
+def chosen_samples(parser, options):
+    """The samples that were asked for, all if none was."""
     chosen = [s for s in all_samples() if not options.group or s.group in options.group]
     chosen = [s for s in chosen if not options.names or any(n.lower() in s.name.lower() for n in options.names)]
     if not chosen:
         parser.error(f"nothing matches {' '.join(options.names)}; run without a word to see all names.")
-    return table(chosen)
+    return chosen
 
 
 def table(chosen):
@@ -86,4 +93,4 @@ def table(chosen):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    open_door("minigrad.gradcheck", main)
