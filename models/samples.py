@@ -7,7 +7,9 @@ from minigrad.gradcheck import Sample, leaf
 from minigrad.nn import Module
 from models.attention import MultiHeadAttention, causal_mask, padding_mask
 from models.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
+from models.mlp import MLP
 from models.positional import PositionalEncoding
+from models.recurrent import AdditiveAttention, EncoderDecoder, Reader
 from models.transformer import Transformer
 
 SAMPLES = []
@@ -80,4 +82,38 @@ for _norm in ("post", "pre"):
         SAMPLES.append(Sample(
             "model", f"Transformer, {_norm}-norm, dropout {_dropout}",
             lambda rng, n=_norm, d=_dropout: (TransformerLoss(norm=n, dropout=d, activation="gelu").double(), []), fast=True,
+        ))  # fmt: skip
+
+
+# ---------------------------------------------------------------- what the Transformer replaced
+
+
+class EncoderDecoderLoss(Module):
+    """The loss of a small encoder-decoder on recurrent layers, as a function of its parameters."""
+
+    def __init__(self, **settings):
+        self.model = EncoderDecoder(6, d_model=4, **settings)
+
+    def forward(self):
+        return F.cross_entropy(self.model(SRC, TGT).reshape(-1, 6), NEXT.reshape(-1), ignore_index=0)
+
+
+class Looking(Module):
+    """Additive attention from one state to a memory, of which the second row ends early."""
+
+    def __init__(self):
+        self.attention = AdditiveAttention(3, 4, 2)
+
+    def forward(self, state, memory):
+        return self.attention(state, memory, self.attention.memory_proj(memory), np.array([[True] * 3, [True, True, False]]))[0]
+
+
+block("additive attention", Looking, (2, 3), (2, 3, 4))
+block("reader, GRU", lambda: Call(Reader(6, 3, 4, cell="gru", bidirectional=True), tokens=SRC))
+block("perceptron", lambda: MLP(3, 4, 2, activation="tanh"), (2, 3))
+for _cell in ("rnn", "lstm", "gru"):
+    for _attention in (False, True):
+        SAMPLES.append(Sample(
+            "model", f"{_cell} encoder-decoder{', attention' if _attention else ''}",
+            lambda rng, c=_cell, a=_attention: (EncoderDecoderLoss(cell=c, attention=a, dropout=0.2).double(), []), fast=True,
         ))  # fmt: skip

@@ -25,9 +25,9 @@ LEAST = PAIRS  # the shortest distance at which both can stand before the questi
 def questions(rng, count, distance, asked):
     """(tokens (B, T), values (B,)): the pairs come first, then noise; the question comes `distance` steps after the pair that it
     asks for, the one at place `asked`. Nothing before the question tells which pair that will be."""
-    tokens = rng.integers(len(NOISE), size=(count, asked + distance + 1))
     keys = rng.permuted(np.tile(np.arange(len(KEYS)), (count, 1)), axis=1)[:, :PAIRS]  # all different
     values = rng.integers(len(VALUES), size=(count, PAIRS))
+    tokens = rng.integers(len(NOISE), size=(count, asked + distance + 1))
     tokens[:, :PAIRS] = len(NOISE) + keys * (len(VALUES) + 1) + values
     tokens[:, -1] = len(NOISE) + keys[:, asked] * (len(VALUES) + 1) + len(VALUES)
     return tokens, values[:, asked]
