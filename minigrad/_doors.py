@@ -43,7 +43,7 @@ def load_models(part="recipes"):
     """models.recipes, or another part of the package models; a sentence if something else of that name stands in front of it."""
     try:
         module = importlib.import_module(f"models.{part}")
-    except ImportError as error:
+    except ImportError:
         if _ours(sys.modules.get("models")):
             raise  # it is the right package, and something in it fails
         raise UsageError(_SHADOWED) from None

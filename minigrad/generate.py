@@ -22,7 +22,7 @@ examples:
 
 def main(argv=None):
     options = parse(argv)
-    with said("minigrad.generate", UsageError, saving.FileProblem, RuntimeError, ValueError) as outcome:
+    with said("minigrad.generate", UsageError, saving.FileProblem, RuntimeError, ValueError, NotImplementedError) as outcome:
         recipe, model = load_models().load_run(options.run)
         chosen = chosen_options(options, recipe)
         with blas_threads(1), warnings.catch_warnings():
@@ -38,7 +38,7 @@ def parse(argv):
         description="Ask a model that minigrad.train has trained.",
     )  # fmt: skip
     parser.add_argument("run", help="the run's folder, such as runs/dates-0001")
-    parser.add_argument("prompt", nargs="*", help='what to ask, or to continue, such as "29th of november 2026"; several are answered in turn; none: lines of standard input')  # fmt: skip
+    parser.add_argument("prompt", nargs="*", default=[], help='what to ask, or to continue, such as "29th of november 2026"; several are answered in turn; none: lines of standard input')  # fmt: skip
     parser.add_argument("--temperature", type=float, help="below 1 bolder, above 1 more even; 0 always takes the likeliest")
     parser.add_argument("--top-k", type=int, help="choose among the k likeliest only")
     parser.add_argument("--top-p", type=float, help="choose among the likeliest that together reach this probability")
@@ -70,20 +70,21 @@ def answer(recipe, model, prompts, chosen):
     status = 0
     for prompt in prompts:
         try:
-            write(recipe, model, prompt, chosen)
+            write(recipe, model, prompt, chosen, len(prompts) > 1 if isinstance(prompts, list) else False)
         except ValueError as problem:
             print(f"minigrad.generate: {problem}", file=sys.stderr)
             status = 2
     return status
 
 
-def write(recipe, model, prompt, chosen):
-    """The answer piece by piece, as it comes; where it continues the prompt, the prompt first and the speed at the end."""
+def write(recipe, model, prompt, chosen, named):
+    """The answer piece by piece, as it comes; where it continues the prompt, the prompt first and the speed at the end. `named`:
+    say which prompt it answers, which also shows that a date without quotes arrives in pieces."""
     continues = "max_new" in recipe.generating
     pieces, count, start = recipe.stream(model, prompt, **chosen), 0, time.perf_counter()
     for piece in pieces:
-        if not count and continues:
-            print(prompt, end="")
+        if not count and (continues or named):
+            print(prompt if continues else f"{prompt} -> ", end="")
         print(piece, end="", flush=True)
         count += 1
     print(flush=True)

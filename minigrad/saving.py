@@ -30,7 +30,7 @@ def write_bytes(path, data):
 
 
 def save_json(path, value):
-    write_bytes(path, (json.dumps(value, indent=2) + "\n").encode())
+    write_bytes(path, (json.dumps(value, indent=2, default=float) + "\n").encode())
 
 
 def load_json(path):
@@ -60,6 +60,8 @@ def load_tensors(path):
         return load(Path(path).read_bytes())
     except FileNotFoundError:
         raise FileProblem(f"There is no file {path}.") from None
+    except KeyError as kind:
+        raise FileProblem(f"{path} holds numbers of type {kind}, which NumPy does not have; convert them to float32 first.") from None
     except (OSError, SafetensorError) as error:
         raise FileProblem(f"{path} is not a whole safetensors file ({error}); it may have been cut off. Use another checkpoint.") from None
 

@@ -25,13 +25,12 @@ examples:
   python -m minigrad.train my_recipe.py             a recipe of your own: a file with a class that extends
                                                     minigrad.trainer.Recipe
 
-A run's folder holds config.json (settings), metrics.jsonl (a line a step), model.safetensors, loss.png and attention.png.
-Try other settings and compare the folders: that is what they are for.
+A run's folder holds config.json (settings), metrics.jsonl (a line a step), model.safetensors and pictures. Try other settings and compare the folders: that is what they are for.
 """
 
 
 def main(argv=None):
-    with said("minigrad.train", UsageError, saving.FileProblem, TrainingError, ValueError) as outcome:
+    with said("minigrad.train", UsageError, saving.FileProblem, TrainingError, ValueError, NotImplementedError) as outcome:
         options = parse(argv)
         recipes = load_models()
         if options.list:
@@ -66,16 +65,17 @@ def natural(text):
     return int(text)
 
 
-def number_in(low, high, low_allowed=True):
+def number_in(low, high, low_allowed=True, high_allowed=True):
     """A number in a range."""
+    words = f"{'from' if low_allowed else 'above'} {low:g} {'to' if high_allowed else 'to below'} {high:g}"
 
     def parse_number(text):
         try:
             value = float(text)
         except ValueError:
             value = float("nan")
-        if not (low <= value <= high) or (value == low and not low_allowed):
-            raise argparse.ArgumentTypeError(f"needs a number {'from' if low_allowed else 'above'} {low:g} to {high:g}, got {text!r}")
+        if not (low <= value <= high) or (value == low and not low_allowed) or (value == high and not high_allowed):
+            raise argparse.ArgumentTypeError(f"needs a number {words}, got {text!r}")
         return value
 
     return parse_number
@@ -90,18 +90,19 @@ def parse(argv):
     parser.add_argument("--list", action="store_true", help="the recipes there are, and their settings")
     parser.add_argument("--steps", type=positive, help="how many batches to learn from")
     parser.add_argument("--batch-size", type=positive, help="examples in a batch: more is steadier and slower")
-    parser.add_argument("--lr", type=number_in(0, 10, False), help="the highest learning rate; a third of it if the loss explodes")
+    parser.add_argument("--lr", type=number_in(0, 10, False), help="the highest learning rate; if the loss explodes, try a third of it")
     parser.add_argument("--d-model", type=positive, help="the width of the model: numbers for each token; a multiple of --heads")
     parser.add_argument("--layers", type=positive, help="layers in the encoder and as many in the decoder")
     parser.add_argument("--heads", type=positive, help="attention heads in a layer")
     parser.add_argument("--d-ff", type=positive, help="the width inside the feed-forward network")
-    parser.add_argument("--dropout", type=number_in(0, 1), help="the share of numbers dropped in training, against overfitting")
+    parser.add_argument("--dropout", type=number_in(0, 1, high_allowed=False), help="the share of numbers dropped in training, against overfitting")
     parser.add_argument("--model", metavar="NAME", help="the architecture, where a recipe has several: dates --model lstm")
     parser.add_argument("--distance", type=positive, help="recall: how far back the answer may lie")
     parser.add_argument("--text", metavar="FILE", help="the text to learn from, in UTF-8")
     parser.add_argument("--context", type=positive, help="how many tokens the model can look at")
     parser.add_argument("--norm", choices=("post", "pre"), help="layer norm after each residual sum (the paper) or before each sublayer (today)")
     parser.add_argument("--label-smoothing", type=number_in(0, 1), help="how much of each right answer is spread over all (the paper: 0.1)")
+    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="any other setting of the recipe (may be given again)")
     parser.add_argument("--seed", type=natural, default=0, help="where all random numbers start (default: 0); the same seed repeats the run")
     parser.add_argument("--threads", type=positive, default=1, help="threads for matrix products (default: 1, fastest for models this small)")
     parser.add_argument("--out", help="the run's folder, new or empty (default: the next runs/NAME-0001)")
@@ -120,20 +121,39 @@ def list_recipes(recipes):
 
 def chosen_settings(options, recipe):
     """The recipe's defaults, changed by what was given."""
-    given = {k: v for k, v in vars(options).items() if v is not None and k not in ("recipe", "list", "seed", "out", "quiet", "threads")}
-    unknown = [f"--{key.replace('_', '-')}" for key in given if key not in recipe.defaults and key not in ("steps", "batch_size", "lr")]
+    given = {k: v for k, v in vars(options).items() if v is not None and k not in ("recipe", "list", "seed", "out", "quiet", "threads", "set")}
+    given |= dict(setting(text, recipe) for text in options.set)
+    unknown = [f"--{key.replace('_', '-')}" for key in given if key not in {**recipe.defaults, **GENERAL}]
     if unknown:
-        raise UsageError(f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(recipe.defaults)}.")
+        raise UsageError(f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(dict.fromkeys([*GENERAL, *recipe.defaults]))}.")
     for key, names in recipe.choices.items():
         if given.get(key, recipe.defaults[key]) not in names:
             raise UsageError(f"the recipe {recipe.name} has no {key} {given[key]!r}; --{key} can be {', '.join(names)}.")
-    return {"steps": 1000, "batch_size": 32, "lr": 1e-3, **recipe.defaults, **given}
+    return {**GENERAL, **recipe.defaults, **given}
+
+
+GENERAL = {"steps": 1000, "batch_size": 32, "lr": 1e-3}  # what every recipe has, unless its defaults say otherwise
+
+
+def setting(text, recipe):
+    """(name, value) of NAME=VALUE, the value of the same kind as the recipe's default."""
+    name, equals, value = text.partition("=")
+    name, defaults = name.strip().replace("-", "_"), {**GENERAL, **recipe.defaults}
+    if not equals or name not in defaults:
+        raise UsageError(f"--set takes NAME=VALUE with a setting of the recipe {recipe.name} ({', '.join(defaults)}), got {text!r}.")
+    kind = type(defaults[name])
+    try:
+        return name, value if kind in (str, type(None)) else value.lower() in ("1", "true", "yes") if kind is bool else kind(value)
+    except ValueError:
+        raise UsageError(f"--set {name} needs a value like its default {defaults[name]!r}, got {value!r}.") from None
 
 
 def open_folder(out, name):
     """The run's folder, made anew; one that holds something already is never written over."""
     if out is None:
         return saving.new_run_folder(name)
+    if not out.strip():
+        raise UsageError("--out needs the name of a folder, got an empty one.")
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -165,17 +185,25 @@ def run(recipe, model, folder, options):
     finally:
         show.close()
         saving.save_tensors(folder / "model.safetensors", model.state_dict())
-    model.eval()
     if stopped:
         say(f"Stopped after {len(show.rows)} steps; what was learned so far is kept.")
+    try:
+        finish(recipe, model.eval(), folder, show.rows, say)
+    except KeyboardInterrupt:
+        say(f"\nStopped before the test was over; the weights are in {folder}.")
+        stopped = True
+    return 130 if stopped else 0
+
+
+def finish(recipe, model, folder, rows, say):
+    """Test the trained model, draw, and say what there is and what to do with it."""
     say("Testing on held-out data ...")
     figures = recipe.evaluate(model, final=True)
-    seconds = show.rows[-1]["seconds"] if show.rows else 0.0
-    saving.save_json(folder / "result.json", {**figures, "steps": len(show.rows), "training seconds": seconds})
+    seconds = rows[-1]["seconds"] if rows else 0.0
+    saving.save_json(folder / "result.json", {**figures, "steps": len(rows), "training seconds": seconds})
     report(figures, recipe, seconds, say)
-    pictures(recipe, model, folder, show.rows, figures, say)
+    pictures(recipe, model, folder, rows, figures, say)
     farewell(recipe, folder, say)
-    return 130 if stopped else 0
 
 
 class Progress:
@@ -191,7 +219,7 @@ class Progress:
 
     def __call__(self, row):
         self.rows.append(row)
-        self.log.write(json.dumps(row) + "\n")
+        self.log.write(json.dumps(row, default=float) + "\n")
         self.bar.update()
         if self.live:
             self.bar.set_postfix_str(f"loss {row['loss']:.4f}", refresh=False)
@@ -205,7 +233,10 @@ class Progress:
         metric = f"  {self.recipe.metric} {self.recipe.shown(row[self.recipe.metric]):>6s}" if self.recipe.metric in row else ""
         write = self.bar.write if self.live else print
         write(f"step {row['step']:5d}  loss {row['loss']:7.4f}{metric}  {row['seconds']:5.1f} s")
-        for source, answer, target in row["samples"]:
+        for sample in row["samples"]:
+            if not isinstance(sample, (tuple, list)) or len(sample) != 3:
+                raise TrainingError(f"The recipe's samples(model) must give rows (source, prediction, target), got {sample!r}.")
+            source, answer, target = sample
             if target is None:
                 write("\n".join(f"      | {line}" for line in f"{source}{answer}".splitlines()))
                 continue

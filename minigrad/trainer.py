@@ -120,13 +120,20 @@ def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0):
         if (step + 1) % evaluate_every == 0 or step + 1 == steps:
             began = time.perf_counter()
             with model.evaluating():
-                row |= {**recipe.evaluate(model), "samples": recipe.samples(model)}
+                row |= {**_figures(recipe, model), "samples": recipe.samples(model)}
             paused += time.perf_counter() - began
         rows.append(row)
         if listener:
             listener(row)
     model.eval()
     return rows
+
+
+def _figures(recipe, model):
+    figures = recipe.evaluate(model)
+    if recipe.metric is not None and recipe.metric not in figures:
+        raise TrainingError(f"The recipe's metric is {recipe.metric!r}, but evaluate(model) gives {', '.join(figures) or 'nothing'}.")
+    return figures
 
 
 def _checked_loss(recipe, model, step):

@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ from minigrad import generate, saving, train
 from minigrad.trainer import Recipe, TrainingError, fit
 from models.recipes import dates
 
+ROOT = Path(__file__).parent.parent
 SMALL = ["--steps", "6", "--layers", "1", "--d-model", "16", "--d-ff", "16", "--heads", "2", "--batch-size", "8"]
 
 
@@ -201,7 +206,7 @@ def test_what_cannot_be_run_gets_a_sentence_and_status_2(tmp_path, monkeypatch, 
         (["--batch-size", "0"], "whole number from 1"),
         (["--lr", "-1"], "above 0"),
         (["--lr", "nan"], "above 0"),
-        (["--dropout", "1.5"], "from 0 to 1"),
+        (["--dropout", "1"], "from 0 to below 1"),
         (["--seed", "-3"], "whole number from 0"),
         (["--norm", "none"], "invalid choice"),
     ],
@@ -292,3 +297,66 @@ def test_a_failed_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
     with pytest.raises(saving.FileProblem, match="No space left"):
         saving.save_json(tmp_path / "c.json", {"a": 2})
     assert saving.load_json(tmp_path / "c.json") == {"a": 1} and len(list(tmp_path.iterdir())) == 1
+
+
+# ---------------------------------------------------------------- a recipe of one's own, as the README shows it
+
+
+EXAMPLE = str(ROOT / "tutorials" / "my_recipe.py")
+
+
+def test_the_example_recipe_learns_takes_settings_and_answers(tmp_path, capsys):
+    folder = str(tmp_path / "run")
+    assert train.main([EXAMPLE, "--set", "hidden=48", "--quiet", "--out", folder]) == 0
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["accuracy"] >= 0.98
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["settings"]["hidden"] == 48
+    capsys.readouterr()
+    assert generate.main([folder, "110000", "111000"]) == 0
+    assert capsys.readouterr().out == "110000 -> even\n111000 -> odd\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("x = (", ["line 1", "SyntaxError"]),
+        ("import os\n1 / 0\n", ["line 2", "ZeroDivisionError"]),
+        ("import not_there\n", ["line 1", "not_there"]),
+        (MY_RECIPE.replace("share within 0.1", "share").replace("{self.metric:", '{"shear":'), ["metric is 'share'", "shear"]),
+        (MY_RECIPE.replace("def model(self)", "def modell(self)"), ["must define model()"]),
+        (MY_RECIPE + "    def samples(self, model, count=3):\n        return [(1, 2)]\n", ["(source, prediction, target)", "(1, 2)"]),
+    ],
+)
+def test_mistakes_in_a_recipe_file_are_sentences(tmp_path, capsys, code, words):
+    (tmp_path / "mine.py").write_text(code)
+    assert train.main([str(tmp_path / "mine.py"), "--steps", "2", "--out", str(tmp_path / "run")]) == 2
+    err = capsys.readouterr().err
+    assert all(word in err for word in words), err
+
+
+@pytest.mark.parametrize(("setting", "words"), [("hiden=3", "hidden"), ("hidden", "NAME=VALUE"), ("hidden=many", "like its default 64")])
+def test_settings_that_are_not_there_or_not_numbers_are_sentences(tmp_path, capsys, setting, words):
+    assert train.main([EXAMPLE, "--set", setting, "--out", str(tmp_path / "run")]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_control_c_during_the_test_keeps_the_weights(tmp_path, capsys, monkeypatch):
+    evaluate = dates.Dates.evaluate
+
+    def interrupted(self, model, final=False):
+        if final:
+            raise KeyboardInterrupt
+        return evaluate(self, model)
+
+    monkeypatch.setattr(dates.Dates, "evaluate", interrupted)
+    status, folder = run_train(tmp_path)
+    assert status == 130 and "the weights are in" in capsys.readouterr().out
+    assert saving.load_tensors(folder / "model.safetensors")
+
+
+def test_a_models_folder_in_the_way_is_said(tmp_path):
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "__init__.py").write_text("")
+    for door in ("train", "gradcheck"):
+        done = subprocess.run([sys.executable, "-m", f"minigrad.{door}"], cwd=tmp_path, capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})  # fmt: skip
+        assert done.returncode == 2 and "stands in front of it" in done.stderr and "Traceback" not in done.stderr

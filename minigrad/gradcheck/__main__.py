@@ -5,7 +5,6 @@ many are caught and named. Knows where the samples are declared; exits with 1 if
 """
 
 import argparse
-import sys
 import time
 
 import numpy as np

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import traceback
 from pathlib import Path
 
 from minigrad import manual_seed, saving
@@ -25,10 +26,20 @@ def find(name):
         raise RecipeProblem(f"there is no file {name}.")
     spec = importlib.util.spec_from_file_location(Path(name).stem, name)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise RecipeProblem(f"the recipe {name} cannot be loaded: {_place(error, name)}{type(error).__name__}: {error}") from error
     recipe = _recipe_in(module)
     recipe.name, recipe.file = recipe.name or Path(name).stem, str(Path(name).resolve())
     return recipe
+
+
+def _place(error, name):
+    """The innermost line of the recipe's own file that is to blame."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name == Path(name).name]
+    line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
+    return f"line {line}: " if line else ""
 
 
 def _recipe_in(module):
@@ -45,10 +56,14 @@ def load_run(folder):
     if not folder.is_dir():
         raise RecipeProblem(f"there is no run {folder}. Train one with `python -m minigrad.train`; runs are folders under runs/.")
     config = saving.load_json(folder / "config.json")
-    if not isinstance(config, dict) or not {"recipe", "seed", "settings"} <= set(config):
+    kinds = {"recipe": str, "seed": int, "settings": dict}
+    if not isinstance(config, dict) or not all(isinstance(config.get(key), kind) for key, kind in kinds.items()):
         raise RecipeProblem(f"{folder / 'config.json'} is not a run's configuration: it must hold recipe, seed and settings.")
     manual_seed(config["seed"])
     recipe = find(config["recipe"])(config["settings"])
-    model = recipe.model()
+    try:
+        model = recipe.model()
+    except (TypeError, ValueError) as error:
+        raise RecipeProblem(f"{folder / 'config.json'} does not fit the recipe {recipe.name}: {error}") from None
     model.load_state_dict(saving.load_tensors(folder / "model.safetensors"))
     return recipe, model.eval()
