@@ -68,6 +68,10 @@ DIFFERENCES = [
                "it would move twice a step"),
     Difference("clip_grad_norm_ returns", "a float", "a tensor",
                "it is a number to print"),
+    Difference("a recurrent layer called with lengths=", "works", "TypeError",
+               "sequences of different length stay a padded array, instead of being packed and unpacked around the call"),
+    Difference("LSTM with proj_size", "TypeError", "works",
+               "hardly any model has a state smaller than its cell"),
     Difference(".cuda()", "NotImplementedError", "needs a GPU",
                "NumPy computes on the CPU; .to('cpu') is accepted and does nothing"),
 ]  # fmt: skip

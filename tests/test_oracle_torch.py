@@ -631,6 +631,10 @@ SHOWN = {
     "state_dict of tied weights": (lambda: tied_state(nn), lambda: tied_state(tnn)),
     "the same parameter twice in one group": (lambda: twice(mg, optim.SGD), lambda: twice(torch, torch.optim.SGD)),
     "clip_grad_norm_ returns": (lambda: clipped(mg, clip_grad_norm_), lambda: clipped(torch, torch.nn.utils.clip_grad_norm_)),
+    "a recurrent layer called with lengths=": (
+        lambda: nn.GRU(2, 3)(mg.ones(4, 1, 2), lengths=[3]) and "works",
+        lambda: tnn.GRU(2, 3)(torch.ones(4, 1, 2), lengths=[3]) and "works"),
+    "LSTM with proj_size": (lambda: nn.LSTM(2, 3, proj_size=1) and "works", lambda: tnn.LSTM(2, 3, proj_size=1) and "works"),
     ".cuda()": (lambda: mg.ones(2).cuda(), None),
 }  # fmt: skip
 
