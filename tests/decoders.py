@@ -1,0 +1,118 @@
+"""Small decoder-only models for the tests, and what every one of them must hold. Knows the interface, not what is inside."""
+
+import numpy as np
+from oracle import gradients, near, same
+
+import minigrad as mg
+from minigrad import nn
+from models.gpt import GPT
+from models.llama import Llama
+
+VOCABULARY = 7
+
+
+def gpt(**settings):
+    return GPT(VOCABULARY, **{"d_model": 8, "num_heads": 2, "num_layers": 2, "max_len": 9, "dropout": 0.0, **settings}).double()
+
+
+def llama(**settings):
+    settings = {"d_model": 16, "num_heads": 4, "num_layers": 2, "num_kv_heads": 2, "max_len": 9, **settings}
+    return Llama(VOCABULARY, **settings).double()
+
+
+def shaken(model, seed=0, by=0.4):
+    """The model with all its numbers moved, so that nothing is 0, 1, or as small as first values are."""
+    rng = np.random.default_rng(seed)
+    for p in model.parameters():
+        p.data += rng.normal(0, by, p.shape)
+    return model
+
+
+def tokens(*shape, seed=0):
+    return np.random.default_rng((seed, *shape)).integers(1, VOCABULARY, size=shape)
+
+
+def left_padded(rows, pads):
+    """(tokens with `pads` columns of padding before each row, their mask (B, 1, 1, T), positions)."""
+    rows = rows.copy()
+    real = np.arange(rows.shape[1]) >= np.array(pads)[:, None]
+    rows[~real] = 0
+    return rows, mg.tensor(real[:, None, None, :]), np.maximum(np.cumsum(real, 1) - 1, 0)
+
+
+class Embeds(nn.Module):
+    """Keeps what the embedding gave as a leaf, so that gradients with respect to it can be asked for."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @property
+    def weight(self):
+        return self.inner.weight
+
+    def forward(self, index):
+        self.kept = self.inner(index).detach().requires_grad_()
+        return self.kept
+
+
+# ---------------------------------------------------------------- what must hold
+
+
+def check_causality(model, name):
+    """The gradient of logit i with respect to embedding j > i is 0.0: plain, beside padding, and behind a cache."""
+    setattr(model, name, Embeds(getattr(model, name)))
+    embeds = getattr(model, name)
+    rows = tokens(2, 6)
+    padded, mask, positions = left_padded(rows, (0, 2))
+    cases = {"plain": lambda: model(rows), "padding": lambda: model(padded, mask, positions), "cache": lambda: _second_half(model, rows)}
+    for case, run in cases.items():
+        length = run().shape[1]
+        for i in range(length):
+            out = run()[:, i]
+            (d,) = gradients(out, [embeds.kept])
+            assert (d[:, i + 1 :] == 0.0).all(), case
+            here = d[:, : i + 1] if case != "padding" else d[:1, : i + 1]
+            assert (here != 0).any(axis=2).all(), case
+            if case == "padding":
+                assert (d[1, :2] == 0.0).all() or i < 2  # no token depends on padding
+
+
+def _second_half(model, rows):
+    cache = model.new_cache()
+    with mg.no_grad():
+        model(rows[:, :3], cache=cache)
+    return model(rows[:, 3:], cache=cache)
+
+
+def check_later_tokens_change_nothing(model):
+    rows = tokens(2, 6)
+    before = model(rows).data
+    for t in range(6):
+        changed = rows.copy()
+        changed[:, t:] = 1 + changed[:, t:] % (VOCABULARY - 1)
+        after = model(changed).data
+        same(after[:, :t], before[:, :t])
+        assert (after[:, t:] != before[:, t:]).any(axis=-1).all()
+
+
+@mg.no_grad()
+def check_cache(model, pads=(0, 0)):
+    """Cached logits equal uncached ones at every position up to the last of the context, in pieces of any size."""
+    T = model.max_len
+    rows, mask, positions = left_padded(tokens(2, T), pads)
+    whole = model(rows, mask, positions).data
+    for pieces in ([1] * T, [T], [T - 1, 1], [3, 1, T - 4], [1, T - 1]):
+        cache, start = model.new_cache(), 0
+        for size in pieces:
+            here = slice(start, start + size)
+            got = model(rows[:, here], mask[..., : here.stop], positions[:, here], cache).data
+            for row, pad in enumerate(pads):
+                first = max(pad, start)
+                near(got[row, first - start :], whole[row, first : here.stop], 1e-12)
+            start += size
+
+
+def check_padding(model):
+    """A row padded on the left gives what it gives alone."""
+    rows, mask, positions = left_padded(tokens(2, 7), (0, 3))
+    near(model(rows, mask, positions).data[1, 3:], model(rows[1:, 3:]).data[0], 1e-12)
