@@ -99,6 +99,8 @@ def parse(argv):
     parser.add_argument("--model", metavar="NAME", help="the architecture, where a recipe has several: dates --model lstm")
     parser.add_argument("--distance", type=positive, help="recall: how far back the answer may lie")
     parser.add_argument("--text", metavar="FILE", help="the text to learn from, in UTF-8")
+    parser.add_argument("--length", type=positive, help="reverse, sort, copy: the longest word, in letters")
+    parser.add_argument("--digits", type=positive, help="add: the digits of each number")
     parser.add_argument("--context", type=positive, help="how many tokens the model can look at")
     parser.add_argument("--norm", choices=("post", "pre"), help="layer norm after each residual sum (the paper) or before each sublayer (today)")
     parser.add_argument("--label-smoothing", type=number_in(0, 1), help="how much of each right answer is spread over all (the paper: 0.1)")
@@ -281,7 +283,7 @@ def pictures(recipe, model, folder, rows, figures, say):
     looked = recipe.attention(model, recipe.example) if hasattr(recipe, "attention") else None
     if looked:
         written, weights = looked
-        title = "What the decoder looks at in the source while it writes each character"
+        title = getattr(recipe, "attention_title", "What the decoder looks at in the source while it writes each character")
         viz.attention_map(weights, recipe.example, written, folder / "attention.png", title)
         names.append("attention.png")
     names += recipe.pictures(model, folder, rows, figures)

@@ -12,9 +12,15 @@ from models.recipes.sequences import Sequences
 class Add(Sequences):
     """Sums of two numbers of up to `digits` digits, both written with all of them: 007+095, answered 2010 for 0102."""
 
-    name, symbols, example = "add", string.digits + "+", "123+989"
+    name, symbols = "add", string.digits + "+"
     help = "a small GPT learns to add numbers of three digits (a minute or two)"
     defaults = dict(Sequences.defaults, digits=3, d_model=64, layers=2, steps=1500)
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        if not 1 <= self.settings["digits"] <= 18:
+            raise ValueError(f"The numbers can have 1 to 18 digits, got {self.settings['digits']}.")
+        self.example = self._written(*(int(number[-self.settings["digits"] :]) for number in ("123", "989")))
 
     def question(self, rng):
         a, b = rng.integers(10 ** self.settings["digits"], size=2)

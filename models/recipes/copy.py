@@ -7,7 +7,6 @@ class Copy(Words):
     """abc -> abc."""
 
     name, help = "copy", "a small GPT repeats words (under a minute)"
-
     defaults = dict(Words.defaults, steps=500)
 
     def solve(self, question):

@@ -7,7 +7,6 @@ class Reverse(Words):
     """abc -> cba."""
 
     name, help = "reverse", "a small GPT spells words backwards (under a minute)"
-
     defaults = dict(Words.defaults, steps=500)
 
     def solve(self, question):

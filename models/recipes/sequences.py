@@ -43,6 +43,7 @@ class Sequences(Recipe):
     choices = {"model": ("gpt", "llama")}
     metric = "exact match"
     last_lr = 0.02
+    attention_title = "What the last layer looks at in the question while it writes each character"
     example = symbols = ""
 
     def __init__(self, settings):

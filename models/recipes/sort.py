@@ -7,7 +7,6 @@ class Sort(Words):
     """cab -> abc."""
 
     name, help = "sort", "a small GPT sorts the letters of words (under a minute)"
-
     defaults = dict(Words.defaults, steps=900)
 
     def solve(self, question):

@@ -4,6 +4,7 @@ The defaults are nanoGPT's recipe for a processor without graphics card (github.
 """
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -43,18 +44,21 @@ class Text(Recipe):
     metric, share = "bits per character", False
     betas, weight_decay, last_lr, evaluate_every = (0.9, 0.99), 0.1, 0.1, 250
     generating = ("temperature", "top_k", "top_p", "repetition_penalty", "beam", "max_new", "seed")
-    example = "The "
-
     def __init__(self, settings):
         super().__init__(settings)
         self._numbers, known = None, "vocabulary" in self.settings  # a run remembers it: to write, its text is not needed
         self.vocabulary = Characters(self.settings["vocabulary"] if known else self._text(), self.reserved)
         self.settings["vocabulary"] = self.vocabulary.symbols
-        if not known:
-            self.split()  # a text that is too short is said before anything starts
+        self.example = "" if known else self._first_word()
 
     def _text(self):
         return manual() if self.settings["text"] is None else read(self.settings["text"])
+
+    def _first_word(self):
+        """A word of the validation text, to continue; a text that is too short is said here, before anything starts."""
+        beginning = self.vocabulary.decode(self.split()[1][:1000])
+        words = re.findall(r"[A-Za-z]{3,}", beginning)
+        return f"{words[0]} " if words and " " in self.vocabulary.symbols else beginning[:1]
 
     def split(self):
         """(training, validation) token numbers."""

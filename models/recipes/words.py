@@ -10,7 +10,12 @@ class Words(Sequences):
 
     symbols = string.ascii_lowercase
     defaults = dict(Sequences.defaults, length=10)
-    example = "attention"
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        if self.settings["length"] < 1:
+            raise ValueError(f"The longest word must have at least one letter, got length {self.settings['length']}.")
+        self.example = "attention"[: self.settings["length"]]
 
     def question(self, rng):
         length = rng.integers(1, self.settings["length"] + 1)
