@@ -29,7 +29,7 @@ def attention_map(weights, columns, rows, path, title=""):
     weights (H, rows, columns), each row summing to 1; columns, rows: labels, such as the characters.
     """
     heads = len(weights)
-    figure = _figure(1.2 + max(3.2, 0.16 * len(columns)) * min(heads, 2), 0.7 + max(2.2, 0.22 * len(rows)) * -(-heads // 2))
+    figure = _figure(max(6, 1.2 + max(3.2, 0.16 * len(columns)) * min(heads, 2)), 0.7 + max(2.2, 0.22 * len(rows)) * -(-heads // 2))
     for head, panel in enumerate(weights):
         axes = figure.add_subplot(-(-heads // 2), min(heads, 2), head + 1)
         axes.imshow(panel, cmap="Blues", vmin=0, vmax=1, aspect="auto")
@@ -52,8 +52,10 @@ def charts(panels, path, title=""):
         axes = figure.add_subplot(1, len(panels), i + 1)
         for name, points in panel["curves"].items():
             plain = name.removesuffix("--")
-            style = dict(linestyle="--", linewidth=1, alpha=0.7) if name != plain else dict(marker="o", markersize=4, label=plain)
-            axes.plot(list(points), list(points.values()), color=f"C{names.index(plain)}", **style)
+            n = names.index(plain)
+            style = dict(marker="osD^"[n % 4], markersize=8 - 1.5 * n % 6, label=plain)  # each smaller, so that equal curves show
+            style = style if name == plain else dict(linestyle="--", linewidth=1, alpha=0.7)
+            axes.plot(list(points), list(points.values()), color=f"C{n}", **style)
         if "level" in panel:
             axes.axhline(panel["level"][0], color="grey", linestyle=":", linewidth=1, label=panel["level"][1])
         axes.set(xlabel=panel["xlabel"], ylabel=panel["ylabel"], yscale="log" if panel.get("log") else "linear")
