@@ -43,7 +43,7 @@ class Sequences(Recipe):
     choices = {"model": ("gpt", "llama")}
     metric = "exact match"
     last_lr = 0.02
-    attention_title = "What the last layer looks at in the question while it writes each character"
+    attention_title = "What the model looks at in the question while it writes each character"
     example = symbols = ""
 
     def __init__(self, settings):
@@ -126,11 +126,14 @@ class Sequences(Recipe):
 
     @no_grad()
     def attention(self, model, text):
-        """(what was written, weights (H, written, question)): where the last layer looked in the question for each character."""
-        prompt = self.prompt(text)
-        answer = self.answer(model, [text])[0]
-        layer = [m for m in model.modules() if hasattr(m, "keep_weights")][-1]
-        layer.keep_weights = True
+        """(what was written, weights (H, written, question)): where each character came from, in the layer that looks sharpest."""
+        prompt, answer = self.prompt(text), self.answer(model, [text])[0]
+        layers = [module for module in model.modules() if hasattr(module, "keep_weights")]
+        for layer in layers:
+            layer.keep_weights = True
         model(np.concatenate([prompt, self.vocabulary.encode(answer)])[None])
-        layer.keep_weights = False
-        return [*answer, "end"], layer.weights[0][:, len(prompt) - 1 :, len(prompt) - 1 - len(text) : len(prompt) - 1]
+        for layer in layers:
+            layer.keep_weights = False
+        end = len(prompt) - 1
+        seen = [layer.weights[0][:, end:, end - len(text) : end] for layer in layers]
+        return [*answer, "end"], max(seen, key=lambda weights: weights.max(-1).mean())

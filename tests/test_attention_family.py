@@ -1,0 +1,156 @@
+"""Attention grown up: shared keys and values, widths of its own, caches, PyTorch's weights, every kind of mask."""
+
+import numpy as np
+import pytest
+from oracle import by, gradients, leaf, near, refuses, same
+
+import minigrad as mg
+from minigrad import functional as F
+from minigrad.gradcheck import gradcheck
+from models import attention as module
+from models.attention import KVCache, MultiHeadAttention, SourceCache, causal_mask, from_torch_state
+
+tiers = pytest.mark.parametrize("tier", ("kernel", "definition"))
+PADDING = np.array([[True, True, True, False], [True, True, False, False]])[:, None, None, :]  # (2, 1, 1, 4)
+MASKS = {
+    "none": None, "causal": causal_mask(4).data, "padding": PADDING, "both": causal_mask(4).data & PADDING,
+    "each head": np.random.default_rng(0).random((2, 4, 4, 4)) < 0.7, "added": np.random.default_rng(1).standard_normal((4, 4)),
+    "a row hidden": np.array([[True, True, False, True], [False] * 4, [True] * 4, [False, True, True, True]]),
+}  # fmt: skip
+masks = pytest.mark.parametrize("name", MASKS)
+
+
+# ---------------------------------------------------------------- shared keys and values
+
+
+@tiers
+@masks
+@pytest.mark.parametrize("kv_heads", (1, 2))
+def test_shared_heads_are_repeated_heads(name, kv_heads, tier):
+    shared, full, mask = MultiHeadAttention(8, 4, num_kv_heads=kv_heads).double(), MultiHeadAttention(8, 4).double(), MASKS[name]
+    state = {key: t.data for key, t in shared.state_dict().items()}
+    for part in ("k_proj.weight", "k_proj.bias", "v_proj.weight", "v_proj.bias"):
+        state[part] = np.repeat(state[part].reshape(kv_heads, 2, -1), 4 // kv_heads, 0).reshape(full.state_dict()[part].shape)
+    full.load_state_dict(state)
+    x = leaf(2, 4, 8)
+    with by(tier):
+        a, b = shared(x, mask=mask, need_weights=True), full(x, mask=mask, need_weights=True)
+        near(a[0], b[0], 1e-13)
+        near(a[1], b[1], 1e-13)
+        near(*(gradients(out, [x])[0] for out, _ in (a, b)), 1e-12)
+
+
+def test_the_gradient_of_shared_heads_and_of_widths_of_their_own():
+    mask = MASKS["each head"]
+    assert gradcheck(lambda x, a=MultiHeadAttention(8, 4, num_kv_heads=2).double(): a(x, mask=mask), [leaf(2, 4, 8)], order=2)
+    wide = MultiHeadAttention(6, 2, head_dim=5, kv_dim=3).double()
+    assert wide.q_proj.weight.shape == (10, 6) and wide.k_proj.weight.shape == (10, 3) and wide.out_proj.weight.shape == (6, 10)
+    assert gradcheck(wide, [leaf(2, 3, 6), leaf(2, 4, 3)], order=2, fast=True)
+    assert wide(leaf(2, 3, 6), leaf(2, 4, 3), need_weights=True)[1].shape == (2, 2, 3, 4)
+
+
+def test_what_does_not_fit_together_is_a_sentence():
+    with refuses(ValueError, "4 heads", "3 heads of keys", "divide"):
+        MultiHeadAttention(8, 4, num_kv_heads=3)
+    with refuses(ValueError, "path", "'plain'", "'quick'"):
+        MultiHeadAttention(8, 4, path="quick")
+    with refuses(ValueError, "d_model = 10", "4 heads"):
+        MultiHeadAttention(10, 4)
+    assert MultiHeadAttention(10, 4, head_dim=3)(leaf(1, 2, 10, dtype=np.float32)).shape == (1, 2, 10)
+
+
+def test_another_way_of_computing_it_can_be_put_in(monkeypatch):
+    calls = []
+
+    def other(*args):
+        calls.append(len(args))
+        return F.scaled_dot_product_attention(*args)
+
+    monkeypatch.setitem(module.PATHS, "other", other)
+    x = leaf(2, 4, 8)
+    plain, own = MultiHeadAttention(8, 2).double(), MultiHeadAttention(8, 2, path="other").double()
+    own.load_state_dict(plain.state_dict())
+    same(own(x, mask=causal_mask(4)), plain(x, mask=causal_mask(4)))
+    assert calls == [5]  # q, k, v, mask, dropout
+
+
+# ---------------------------------------------------------------- caches
+
+
+def test_a_cache_is_made_at_the_first_use_keeps_the_dtype_and_ends_with_a_sentence():
+    cache, k = KVCache(4), mg.randn(2, 3, 2, 5)
+    with mg.no_grad():
+        got = cache.update(k, 2 * k)
+        assert cache.k.shape == (2, 3, 4, 5) and cache.k.dtype == np.float32 and cache.length == 2
+        same(got[0], k)
+        got = cache.update(k[:, :, :1], k[:, :, :1])
+        same(got[0], np.concatenate([k.data, k.data[:, :, :1]], 2))
+        with refuses(ValueError, "room for 4", "3 are in it", "2 more"):
+            cache.update(k, k)
+    cache.select(np.array([1, 1]))
+    same(cache.k[0], cache.k[1])
+
+
+def test_while_recorded_gradients_reach_the_new_keys_and_what_was_there_is_a_constant():
+    attention, x = MultiHeadAttention(4, 2).double(), leaf(2, 5, 4)
+    whole = attention(x, mask=causal_mask(5))
+    cache = KVCache(5)
+    first = attention(x[:, :2], mask=causal_mask(2), cache=cache)
+    second = attention(x[:, 2:], mask=causal_mask(3, 5), cache=cache)
+    near(mg.concatenate([first, second], 1), whole, 1e-14)
+    (d,) = gradients(second, [x])
+    assert (d[:, :2] == 0).all() and (d[:, 2:] != 0).all()
+
+
+def test_a_source_is_projected_once():
+    attention, memory = MultiHeadAttention(4, 2).double(), leaf(2, 3, 4)
+    x, cache = leaf(2, 1, 4), SourceCache()
+    cache.select(np.array([0]))  # nothing in it yet
+    once = attention(x, memory, cache=cache)
+    again = attention(x, None, cache=cache)
+    same(once, attention(x, memory))
+    same(again, once)
+
+
+# ---------------------------------------------------------------- PyTorch's weights
+
+
+@masks
+@pytest.mark.parametrize("kind", ("same width", "other width", "no bias"))
+def test_pytorchs_weights_give_pytorchs_output_weights_and_gradients(name, kind):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
+    other, bias = {"kdim": 6, "vdim": 6} if kind == "other width" else {}, kind != "no bias"
+    theirs = torch.nn.MultiheadAttention(8, 4, bias=bias, batch_first=True, dtype=torch.float64, **other)
+    for p in theirs.parameters():
+        torch.nn.init.normal_(p, std=0.5)
+    ours = MultiHeadAttention(8, 4, bias=bias, kv_dim=6 if other else None).double()
+    ours.load_state_dict(from_torch_state(theirs.state_dict()))
+    mask = MASKS[name]
+    x, memory = leaf(2, 4, 8), leaf(2, 4, 6 if other else 8, seed=1)
+    a, b = (torch.tensor(t.data, requires_grad=True) for t in (x, memory))
+    hidden = None
+    if mask is not None:
+        turned = torch.tensor(mask if mask.dtype == float else ~mask)
+        hidden = turned if turned.ndim == 2 else turned.broadcast_to(2, 4, 4, 4).reshape(8, 4, 4)
+    out, weights = ours(x, memory, mask=mask, need_weights=True)
+    expected, their_weights = theirs(a, b, b, attn_mask=hidden, average_attn_weights=False)
+    blind = np.isnan(their_weights.detach().numpy()).any(-1)  # a query that may see nothing: PyTorch gives NaN, we give 0
+    assert blind.any() == (name in ("a row hidden",)) or name == "each head"
+    assert (weights.data[blind] == 0).all()
+    near(np.where(blind[..., None], 0, weights.data), np.where(blind[..., None], 0, their_weights.detach().numpy()), 1e-13)
+    if blind.any():
+        return
+    near(out, expected, 1e-12)
+    g = np.random.default_rng(5).standard_normal(out.shape)
+    out.backward(mg.tensor(g))
+    expected.backward(torch.tensor(g))
+    near(x.grad, a.grad, 1e-12)
+    near(memory.grad, b.grad, 1e-12)
+    theirs_by_name = from_torch_state({name: p.grad for name, p in theirs.named_parameters()})
+    for name, p in ours.named_parameters():
+        near(p.grad, theirs_by_name[name], 1e-12)
+
+
+def test_a_state_with_keys_of_its_own_is_refused():
+    with refuses(ValueError, "add_bias_kv"):
+        from_torch_state({"bias_k": np.zeros(3)})
