@@ -42,14 +42,18 @@ def apply_kernel(kernel, *args, **kwargs):
 
 
 def _apply(fun, args, kwargs, is_kernel):
-    arrays, needs, saved = [], [], None
+    arrays, parents, wanted, saved = [], [], False, None
     for a in args:
         if isinstance(a, Tensor):
             arrays.append(a.data)
-            needs.append(a._requires_grad)
+            if a._requires_grad:
+                wanted = True
+                parents.append(a if a.node is None else a.node)
+            else:
+                parents.append(None)
         else:
             arrays.append(a)
-            needs.append(False)
+            parents.append(None)
     try:
         y = fun(*arrays, **kwargs)
     except (ValueError, TypeError, IndexError) as error:
@@ -58,16 +62,16 @@ def _apply(fun, args, kwargs, is_kernel):
         y, saved = y
     if type(y) is not np.ndarray or y.dtype is not _FLOAT32:
         if isinstance(y, (tuple, list)):
-            return _remember_items(fun, args, tuple(needs), kwargs, y, saved)
+            return _remember_items(fun, args, tuple([p is not None for p in parents]), kwargs, y, saved)
         y = _keep_precision(fun, np.asarray(y), arrays)
     out = Tensor(y)
     if y.base is not None:
         _share_writes(out, args)
-    if True in needs and recording.get() and (row := _row(fun)) is not CONSTANT:
-        needs = tuple(needs)
+    if wanted and recording.get() and (row := _row(fun)) is not CONSTANT:
+        needs = tuple([p is not None for p in parents])
         reads = row.reads.get(needs) or _first_look(row, needs)
-        known = args if False not in reads else _known(args, needs, reads)
-        out.node = Node(fun, known, kwargs, needs, y if reads[0] else None, out.writes, y.shape, y.dtype, saved)
+        known = args if False not in reads[1:] else _known(args, parents, reads)
+        out.node = Node(fun, known, kwargs, needs, y if reads[0] else None, out.writes, y.shape, y.dtype, saved, parents)
         out._requires_grad = True
     if tracing.get() is not None:
         tracing.get()(fun, arrays, out)
@@ -86,11 +90,13 @@ def _first_look(row, needs):
     return row.reads[needs]
 
 
-def _known(args, needs, reads):
+def _known(args, parents, reads):
     """The arguments as the graph keeps them: those that no rule reads are let go, and their nodes stand in for them."""
-    return tuple([
-        a if kept or not needed or a.node is None else a.node for a, needed, kept in zip(args, needs, reads[1:])
-    ])  # fmt: skip
+    known = list(args)
+    for i, parent in enumerate(parents):
+        if parent is not None and not reads[i + 1]:
+            known[i] = parent
+    return known
 
 
 def _remember_items(fun, args, needs, kwargs, ys, saved):
@@ -105,7 +111,8 @@ def _remember_items(fun, args, needs, kwargs, ys, saved):
         row = _row(fun)
         reads = row.reads.get(needs) or _first_look(row, needs)
         likes = tuple(_Like(y.shape, y.dtype) for y in ys)
-        node = Node(fun, _known(args, needs, reads), kwargs, needs, ys if reads[0] else None, writes, likes, None, saved)
+        parents = [(a if a.node is None else a.node) if needed else None for a, needed in zip(args, needs)]
+        node = Node(fun, _known(args, parents, reads), kwargs, needs, ys if reads[0] else None, writes, likes, None, saved)
         for i, out in enumerate(outs):
             if out.dtype.kind == "f":
                 take_item_of(out, node, i)

@@ -124,7 +124,7 @@ class Node:
     __slots__ = ("fun", "args", "kwargs", "needs", "birth", "y", "writes", "shape", "dtype", "saved", "module",
                  "hooks", "trace", "_parents", "__weakref__")  # fmt: skip
 
-    def __init__(self, fun, args, kwargs, needs, y, writes, shape, dtype, saved):
+    def __init__(self, fun, args, kwargs, needs, y, writes, shape, dtype, saved, parents=None):
         # one by one, which is faster than in tuples: this runs for every op
         self.fun = fun
         self.args = args
@@ -139,7 +139,7 @@ class Node:
         self.module = current_module.get()
         self.hooks = None
         self.trace = None
-        self._parents = None
+        self._parents = parents
 
     @property
     def parents(self):
@@ -333,11 +333,11 @@ def check_unwritten(node, row):
 
     What they read was worked out when the node was made: row.reads, by which arguments need a gradient.
     """
-    if node.y is not None and node.writes[0] > node.birth:
+    birth = node.birth
+    if node.y is not None and node.writes[0] > birth:
         raise RuntimeError(_written(node, "the result"))
-    _, *read = row.reads[node.needs]
     for position, arg in enumerate(node.args):
-        if isinstance(arg, Value) and arg.writes[0] > node.birth and read[position]:
+        if isinstance(arg, Value) and arg.writes[0] > birth and row.reads[node.needs][position + 1]:
             raise RuntimeError(_written(node, f"argument {position} (shape {tuple(arg.shape)})"))
 
 
