@@ -1,8 +1,8 @@
 """The time loops of RNN, LSTM and GRU on plain arrays, forward, and backward through time. Know no layers and no directions.
 
-Backward, one idea three times: every slope that does not depend on the gradient is multiplied out for all steps at once;
-then the loop, from the last step to the first, holds only dh, the gradient of the state, and the one product that takes it
-a step back; the weight's gradient is one product at the end, over all steps: dW = sum_t d_t^T h_(t-1).
+Backward, one idea three times: the loop goes from the last step to the first and carries dh, the gradient of the state; what
+does not need dh is done outside of it: slopes before it where they are few (the LSTM's are many, and stay in the processor's
+cache if made step by step), and after it the weight's gradient, as one product over all steps: dW = sum_t d_t^T h_(t-1).
 """
 
 import numpy as np
@@ -103,28 +103,28 @@ def lstm_states_backward(g, y, saved, needs, u, h, c, weight, keep):
     """With dc_t += dh_t o (1 - tanh^2 c): du = (dc g i', dc c_(t-1) f', dc i g', dh tanh(c) o'), where ' is the slope of each
     gate; then dh_(t-1) = g_(t-1) + du W, but dc_(t-1) = f dc: no matrix on the way of the cell, which is why it remembers."""
     gates, states, cells, shown = saved
-    T, B, H = shown.shape
-    gates = gates.reshape(T, B, 4, H)
-    i, f, new, o = (gates[:, :, k] for k in range(4))
-    factors = gates * (1 - gates)  # (T, B, 4, H)
-    factors[:, :, 2] = 1 - new * new
-    for k, other in enumerate((new, cells[:-1], i, shown)):
-        factors[:, :, k] *= other
-    to_cell = o * (1 - shown * shown)  # (T, B, H)
-    if keep is not None:
-        factors *= keep[..., None]
-        to_cell *= keep
-        f = np.where(keep, f, 1)
+    H = h.shape[-1]
+    i, f, new, o = (slice(k * H, (k + 1) * H) for k in range(4))
     du, dh, dc = np.empty(u.shape, u.dtype), np.zeros(h.shape, u.dtype), g[1]
-    for t in reversed(range(T)):
+    for t in reversed(range(len(u))):
+        a, d, forget = gates[t], du[t], gates[t, :, f]
         dh += g[0][t]
-        stays = 0 if keep is None else dh * ~keep[t]
-        dc = dc + dh * to_cell[t]
-        d = du[t].reshape(B, 4, H)
-        np.multiply(factors[t, :, :3], dc[:, None], out=d[:, :3])
-        np.multiply(factors[t, :, 3], dh, out=d[:, 3])
-        dc *= f[t]
-        dh = du[t] @ weight
+        to_cell = dh * a[:, o]
+        to_cell *= 1 - shown[t] * shown[t]
+        slope = 1 - a
+        slope *= a
+        slope[:, new] = 1 - a[:, new] * a[:, new]
+        stays = 0
+        if keep is not None:
+            stays, forget = dh * ~keep[t], np.where(keep[t], forget, 1)
+            to_cell *= keep[t]
+            slope *= keep[t]
+        dc = dc + to_cell
+        for gate, above, other in ((i, dc, a[:, new]), (f, dc, cells[t]), (new, dc, a[:, i]), (o, dh, shown[t])):
+            np.multiply(above, other, out=d[:, gate])
+        d *= slope
+        dc *= forget
+        dh = d @ weight
         dh += stays
     return wanted(needs, du, dh, dc, lambda: weight_gradient(du, states[:-1]))
 
