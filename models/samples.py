@@ -6,9 +6,12 @@ from minigrad import functional as F
 from minigrad.gradcheck import Sample, leaf
 from minigrad.nn import Module
 from models.attention import MultiHeadAttention, causal_mask, padding_mask
-from models.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
+from models.bert import BERT, IGNORED, hide
+from models.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual, SwiGLU
+from models.gpt import GPT
+from models.llama import Llama
 from models.mlp import MLP
-from models.positional import PositionalEncoding
+from models.positional import PositionalEncoding, Rotary, alibi
 from models.recurrent import AdditiveAttention, EncoderDecoder, Reader
 from models.transformer import Transformer
 
@@ -55,6 +58,13 @@ block("self-attention, causal", lambda: MultiHeadAttention(4, 2), (2, 3, 4), mas
 block("self-attention, causal and padding", lambda: MultiHeadAttention(4, 2), (2, 3, 4), mask=causal_mask(3) & padding_mask(TGT, 0))
 block("self-attention, dropout", lambda: MultiHeadAttention(4, 2, dropout=0.3), (2, 3, 4))
 block("cross-attention", lambda: MultiHeadAttention(4, 2), (2, 3, 4), (2, 4, 4), mask=padding_mask(SRC, 0))
+block("self-attention, shared keys", lambda: MultiHeadAttention(8, 4, num_kv_heads=2), (2, 3, 8), mask=causal_mask(3))
+block("cross-attention, other widths", lambda: MultiHeadAttention(4, 2, head_dim=3, kv_dim=5), (2, 3, 4), (2, 4, 5))
+block("self-attention, ALiBi", lambda: MultiHeadAttention(4, 2), (2, 3, 4), mask=alibi(2, 3))
+for _layout in ("halves", "interleaved"):
+    block(f"self-attention, rotary, {_layout}", lambda s=_layout: MultiHeadAttention(8, 2, rotary=Rotary(4, 8, layout=s)), (2, 3, 8), mask=causal_mask(3))
+block("SwiGLU", lambda: SwiGLU(4, 5), (2, 3, 4))
+block("encoder layer, SwiGLU, RMSNorm", lambda: EncoderLayer(4, 2, 5, 0.0, "pre", "swiglu", "rms"), (2, 4, 4), mask=padding_mask(SRC, 0))
 block("feed-forward", lambda: FeedForward(4, 6), (2, 3, 4))
 block("positional encoding", lambda: PositionalEncoding(5, 8, dropout=0.2), (2, 3, 5))
 for _norm in ("post", "pre"):
@@ -82,6 +92,56 @@ for _norm in ("post", "pre"):
         SAMPLES.append(Sample(
             "model", f"Transformer, {_norm}-norm, dropout {_dropout}",
             lambda rng, n=_norm, d=_dropout: (TransformerLoss(norm=n, dropout=d, activation="gelu").double(), []), fast=True,
+        ))  # fmt: skip
+
+
+# ---------------------------------------------------------------- its family
+
+
+class NextTokenLoss(Module):
+    """The loss of a small decoder-only model, as a function of its parameters: in the second row the first token is padding.
+
+    Its numbers are moved first: at the first values of GPT-2, 0.02, a norm is too curved for differences.
+    """
+
+    mask, positions = padding_mask(TGT[:, ::-1], 0), np.array([[0, 1, 2], [0, 0, 1]])
+
+    def __init__(self, model, rng):
+        self.model = moved(model, rng)
+
+    def forward(self):
+        logits = self.model(TGT[:, ::-1].copy(), self.mask, self.positions)
+        return F.cross_entropy(logits.reshape(-1, 6), NEXT[:, ::-1].reshape(-1), ignore_index=0)
+
+
+class FillingLoss(Module):
+    """The loss of a small BERT and of its summary, as a function of its parameters."""
+
+    def __init__(self, model, rng):
+        self.model = moved(model, rng)
+
+    def forward(self):
+        seen, asked = hide(SRC, 5, (1, 5), np.random.default_rng(1), 0.5, never=(0,))
+        filled = F.cross_entropy(self.model(seen, SRC % 2).reshape(-1, 6), asked.reshape(-1), ignore_index=IGNORED)
+        return filled + (self.model.pool(self.model.encode(SRC, SRC % 2)) ** 2).mean()
+
+
+def moved(model, rng):
+    for p in model.parameters():
+        p.data += rng.normal(0, 0.3, p.shape)
+    return model
+
+
+SMALL = dict(d_model=8, num_heads=2, num_layers=2, d_ff=6, max_len=5)
+for _dropout in (0.0, 0.2):
+    for _name, _loss, _make in (
+        ("GPT", NextTokenLoss, lambda d: GPT(6, dropout=d, **SMALL)),
+        ("Llama", NextTokenLoss, lambda d: Llama(6, num_kv_heads=1, dropout=d, **SMALL)),
+        ("BERT", FillingLoss, lambda d: BERT(6, dropout=d, **SMALL)),
+    ):
+        SAMPLES.append(Sample(
+            "model", f"{_name}, dropout {_dropout}",
+            lambda rng, loss=_loss, make=_make, d=_dropout: (loss(make(d), rng).double(), []), fast=True,
         ))  # fmt: skip
 
 
