@@ -33,7 +33,8 @@ def recipe(name, **settings):
 def book(tmp_path_factory):
     """A file of text, easily learned."""
     path = tmp_path_factory.mktemp("book") / "book.txt"
-    path.write_text("the cat sat on the mat. the dog sat on the log.\n" * 60, encoding="utf-8")
+    lines = ["the cat sat on the mat.\n", "the dog sat on the log.\n", "the frog sat on the bog.\n"]
+    path.write_text("".join(lines[i] for i in np.random.default_rng(0).integers(3, size=150)), encoding="utf-8")
     return str(path)
 
 
@@ -69,7 +70,8 @@ def test_the_right_answers_and_only_they_are_asked_for(name):
     assert one.solve(question) == answer
     tokens, asked = one.rows([question])
     shown = one.vocabulary.decode(tokens[0])
-    assert shown == question.rjust(one.longest()[0]) + "=" + answer
+    width = one.longest()[0]
+    assert shown == (question.ljust(width) if name == "copy" else question.rjust(width)) + "=" + answer
     wanted = asked[0][asked[0] != IGNORED]
     assert one.vocabulary.decode(wanted) == answer and wanted[-1] == 1  # and then the end
     for _ in range(2):
@@ -208,6 +210,16 @@ def test_options_that_do_not_fit_get_a_sentence(book, tmp_path, capsys):
     capsys.readouterr()
     assert generate.main([str(tmp_path / "sort"), "abc", "--temperature", "1"]) == 2
     assert "no use for --temperature" in capsys.readouterr().err
+
+
+def test_every_window_of_the_training_text_is_learned_from_once_before_any_is_again(book):
+    one = recipe("text", text=book, context=16, batch_size=5)
+    count = (len(one.split()[0]) - 16) // 16
+    starts = np.concatenate([one.starts(step) for step in range(2 * count // 5 + 1)])
+    for epoch in (starts[:count], starts[count : 2 * count]):
+        assert len(set(epoch)) == count and len(set(epoch % 16)) == 1 and epoch.max() + 16 < len(one.split()[0])
+    assert (starts[:count] != starts[count : 2 * count]).any()
+    same(one.starts(3), recipe("text", text=book, context=16, batch_size=5).starts(3))
 
 
 @pytest.mark.parametrize("content, words", [(None, "could not be read"), (b"\xff\xfe\x00", "UTF-8"), (b"short", "too short")])

@@ -9,5 +9,7 @@ class Copy(Words):
     name, help = "copy", "a small GPT repeats words (under a minute)"
     defaults = dict(Words.defaults, steps=500)
 
+    fill = str.ljust  # so that each letter is found at one distance
+
     def solve(self, question):
         return question

@@ -46,9 +46,8 @@ class MaskedText(Text):
         return seen, asked
 
     def batch(self, step):
-        rng, (training, _), T = random.fresh("data", step), self.split(), self.settings["context"]
-        tokens, _ = windows(training, rng.integers(len(training) - T, size=self.settings["batch_size"]), T)
-        return self.hidden(tokens, rng)
+        tokens, _ = super().batch(step)
+        return self.hidden(tokens, random.fresh("masking", step))
 
     def loss(self, model, batch):
         seen, asked = batch

@@ -1,7 +1,7 @@
 """What reverse, sort, copy and add share: a GPT reads a question and "=", and goes on with the answer. Knows no task.
 
 A task is a subclass that says how a question is drawn and what its answer is, both as text. Short questions are filled up
-with blanks on the left, so that the "=" always stands at one place: the model counts from there.
+with blanks, so that the "=" always stands at one place: the model counts from there.
 """
 
 import numpy as np
@@ -44,6 +44,7 @@ class Sequences(Recipe):
     metric = "exact match"
     last_lr = 0.02
     attention_title = "What the model looks at in the question while it writes each character"
+    fill = str.rjust  # blanks on the left: the question ends at the "="
     example = symbols = ""
 
     def __init__(self, settings):
@@ -78,7 +79,7 @@ class Sequences(Recipe):
 
     def prompt(self, question):
         """The tokens of a question, all of one length."""
-        return self.vocabulary.encode(question.rjust(self.longest()[0]) + EQUALS)
+        return self.vocabulary.encode(type(self).fill(question, self.longest()[0]) + EQUALS)
 
     def rows(self, questions):
         """(tokens (B, T), the ones that follow (B, T)), IGNORED before the answer and after its end."""
@@ -134,6 +135,6 @@ class Sequences(Recipe):
         model(np.concatenate([prompt, self.vocabulary.encode(answer)])[None])
         for layer in layers:
             layer.keep_weights = False
-        end = len(prompt) - 1
-        seen = [layer.weights[0][:, end:, end - len(text) : end] for layer in layers]
+        start = type(self).fill(text, self.longest()[0]).index(text)
+        seen = [layer.weights[0][:, len(prompt) - 1 :, start : start + len(text)] for layer in layers]
         return [*answer, "end"], max(seen, key=lambda weights: weights.max(-1).mean())

@@ -46,6 +46,7 @@ class Text(Recipe):
     generating = ("temperature", "top_k", "top_p", "repetition_penalty", "beam", "max_new", "seed")
     def __init__(self, settings):
         super().__init__(settings)
+        self._orders = {}
         self._numbers, known = None, "vocabulary" in self.settings  # a run remembers it: to write, its text is not needed
         self.vocabulary = Characters(self.settings["vocabulary"] if known else self._text(), self.reserved)
         self.settings["vocabulary"] = self.vocabulary.symbols
@@ -75,10 +76,23 @@ class Text(Recipe):
         return GPT(len(self.vocabulary), s["d_model"], s["heads"], s["layers"], s["context"], s["dropout"], d_ff=s["d_ff"])
 
     def batch(self, step):
-        """(tokens (B, T), the ones that follow (B, T)), cut out anywhere."""
-        training, T = self.split()[0], self.settings["context"]
-        starts = random.fresh("data", step).integers(len(training) - T, size=self.settings["batch_size"])
-        return windows(training, starts, T)
+        """(tokens (B, T), the ones that follow (B, T))."""
+        return windows(self.split()[0], self.starts(step), self.settings["context"])
+
+    def starts(self, step):
+        """Where the windows of a step begin: all windows of the training text in a random order, then all again, cut elsewhere.
+        So every character is learned from equally often, which cutting anywhere at random would not do."""
+        T, B, length = self.settings["context"], self.settings["batch_size"], len(self.split()[0])
+        count = (length - T) // T  # of whole windows, wherever the first begins
+        places = np.arange(step * B, (step + 1) * B)
+        orders = {epoch: self._order(epoch, count) for epoch in set(places // count)}
+        return np.array([orders[place // count][place % count] for place in places])
+
+    def _order(self, epoch, count):
+        if epoch not in self._orders:
+            rng = random.fresh("data", epoch)
+            self._orders = {epoch: rng.integers(self.settings["context"]) + self.settings["context"] * rng.permutation(count)}
+        return self._orders[epoch]
 
     def loss(self, model, batch):
         tokens, following = batch
