@@ -4,6 +4,7 @@ What is continued is an object with the rows so far (`tokens`), `logits()` for e
 Prompts below for decoder-only models, models.transformer.Translation for the encoder-decoder.
 """
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -32,7 +33,7 @@ class Prompts:
             raise ValueError("There is nothing to continue: a prompt needs at least one token.")
         if lengths.max() > model.max_len:
             warnings.warn(f"a prompt of {lengths.max()} tokens is longer than the context; the model sees the last {model.max_len} of it.", stacklevel=3)  # fmt: skip
-        self.model = model
+        self.model, self.modules = model, list(model.modules())
         self.tokens = np.full((len(prompts), lengths.max()), self.pad)
         for row, prompt in zip(self.tokens, prompts, strict=True):
             row[len(row) - len(prompt) :] = prompt
@@ -47,7 +48,7 @@ class Prompts:
         real = self.real[:, window]
         positions = np.maximum(np.cumsum(real, 1) - 1, 0)  # padding may stand anywhere: nothing sees it
         mask = None if real.all() else Tensor(real[:, None, None, :])
-        with self.model.evaluating():
+        with evaluating(self.modules):
             out = self.model(self.tokens[:, window][:, -new:], mask, positions[:, -new:], self.cache)
         return out.data[:, -1]
 
@@ -67,6 +68,11 @@ class Prompts:
     def history(self):
         """For each row the tokens it holds, without padding."""
         return [row[real] for row, real in zip(self.tokens, self.real, strict=True)]
+
+
+def evaluating(modules):
+    """model.evaluating() for all modules of a model, for blocks entered at every token: usually there is nothing to switch."""
+    return modules[0].evaluating() if any(module.training for module in modules) else contextlib.nullcontext()
 
 
 # ---------------------------------------------------------------- choosing a token

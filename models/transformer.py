@@ -13,7 +13,7 @@ from minigrad import functional as F
 from minigrad.nn import Embedding, Identity, LayerNorm, Module, ModuleList, init
 from models.attention import KVCache, SourceCache, causal_mask, padding_mask
 from models.blocks import DecoderLayer, EncoderLayer
-from models.decoding import beam_search, greedy, steps
+from models.decoding import beam_search, evaluating, greedy, steps
 from models.positional import PositionalEncoding
 
 
@@ -108,10 +108,10 @@ class Translation:
     """The target rows that a Transformer is writing, each from its source row: what decoding.steps and beam_search continue."""
 
     def __init__(self, model, src, bos, cache=True):
-        self.model, self.pad = model, model.pad
+        self.model, self.modules, self.pad = model, list(model.modules()), model.pad
         self.tokens = np.full((len(src), 1), bos)
         self.cache = model.new_cache() if cache else None
-        with no_grad(), model.evaluating():
+        with no_grad(), evaluating(self.modules):
             self.src_mask = padding_mask(src, model.pad)
             self.memory = model.encode(src, self.src_mask)  # (B, Ts, C)
 
@@ -121,7 +121,7 @@ class Translation:
         T = self.tokens.shape[1]
         new = T - (self.cache[0][0].length if self.cache else 0)
         mask = causal_mask(new, T) & padding_mask(self.tokens, self.pad)
-        with self.model.evaluating():
+        with evaluating(self.modules):
             return self.model.decode(Tensor(self.tokens[:, T - new :]), self.memory, mask, self.src_mask, self.cache).data[:, -1]
 
     def append(self, tokens):
