@@ -20,6 +20,7 @@ examples:
   python -m minigrad.train dates --layers 1 --heads 1 --steps 300
   python -m minigrad.train dates --model lstm       what an LSTM without attention makes of the same dates
   python -m minigrad.train recall                   how far back RNN, LSTM, GRU and Transformer remember
+  python -m minigrad.train reverse                  a GPT spells words backwards; also: sort, copy, add
   python -m minigrad.train text                     a GPT learns to write like Python's manual
   python -m minigrad.train text --text my.txt --context 128
   python -m minigrad.train my_recipe.py             a recipe of your own: a file with a class that extends
