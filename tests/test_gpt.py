@@ -104,10 +104,14 @@ def test_gpt2_small_has_its_124_million_parameters():
 
 
 def test_first_values_are_gpt2s():
-    model = GPT(50, 64, 4, 8, 32)
+    check_first_values(GPT(50, 64, 4, 8, 32), 0.02)
+    check_first_values(GPT(50, 64, 4, 8, 32, init_std=0.1), 0.1)
+
+
+def check_first_values(model, std):
     for name, p in model.named_parameters():
         if p.ndim > 1:
-            expected = 0.02 / math.sqrt(16) if name.endswith("c_proj.weight") else 0.02
+            expected = 0.02 if name.startswith("w") else std / 4 if name.endswith("c_proj.weight") else std  # 4 = sqrt(2 * 8 layers)
             assert abs(p.data.std() / expected - 1) < 0.1, name
         else:
             assert (p.data == (1 if "ln_" in name and name.endswith("weight") else 0)).all(), name

@@ -191,7 +191,8 @@ def test_a_run_writes_on_without_its_text_and_the_options_of_generate(book, tmp_
     assert "longer than the context; the model sees the last 8" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", io.StringIO("the \ndog \n"))
     assert generate.main([folder, "--max-new", "3"]) == 0
-    assert [line[:4] for line in capsys.readouterr().out.splitlines()] == ["the ", "dog "]
+    out = capsys.readouterr().out
+    assert out.startswith("the ") and "\ndog " in out
 
 
 def test_options_that_do_not_fit_get_a_sentence(book, tmp_path, capsys):
