@@ -4,6 +4,7 @@ import numpy as np
 from oracle import gradients, near, same
 
 import minigrad as mg
+from minigrad import functional as F
 from minigrad import nn
 from models.gpt import GPT
 from models.llama import Llama
@@ -55,33 +56,49 @@ class Embeds(nn.Module):
         return self.kept
 
 
+class Loss(nn.Module):
+    """The loss of a decoder-only model as a function of its parameters alone; `pads` columns before each row are padding."""
+
+    def __init__(self, model, rows=None, pads=(0, 0)):
+        self.model, (self.rows, self.mask, self.positions) = model, left_padded(tokens(2, 6) if rows is None else rows, pads)
+
+    def forward(self):
+        logits = self.model(self.rows[:, :-1], self.mask[..., :-1], self.positions[:, :-1])
+        return F.cross_entropy(logits.reshape(-1, VOCABULARY), self.rows[:, 1:].reshape(-1), ignore_index=0)
+
+
 # ---------------------------------------------------------------- what must hold
 
 
-def check_causality(model, name):
-    """The gradient of logit i with respect to embedding j > i is 0.0: plain, beside padding, and behind a cache."""
+def check_causality(model, name, cases):
+    """The gradient of logit i with respect to the embedded token j is 0.0 for j > i and for padding before i, and else is not.
+
+    cases   name -> (run, real): run() gives the logits (B, T, V) of the tokens embedded last, real (B, T) says which are no padding
+    """
     setattr(model, name, Embeds(getattr(model, name)))
-    embeds = getattr(model, name)
-    rows = tokens(2, 6)
-    padded, mask, positions = left_padded(rows, (0, 2))
-    cases = {"plain": lambda: model(rows), "padding": lambda: model(padded, mask, positions), "cache": lambda: _second_half(model, rows)}
-    for case, run in cases.items():
-        length = run().shape[1]
-        for i in range(length):
-            out = run()[:, i]
-            (d,) = gradients(out, [embeds.kept])
-            assert (d[:, i + 1 :] == 0.0).all(), case
-            here = d[:, : i + 1] if case != "padding" else d[:1, : i + 1]
-            assert (here != 0).any(axis=2).all(), case
-            if case == "padding":
-                assert (d[1, :2] == 0.0).all() or i < 2  # no token depends on padding
+    for case, (run, real) in cases.items():
+        j = np.arange(real.shape[1])
+        for i in j:
+            (d,) = gradients(run()[:, i], [getattr(model, name).kept])
+            np.testing.assert_array_equal((d != 0).any(2), (j == i) | (j < i) & real, f"{case}: what logit {i} depends on")
 
 
-def _second_half(model, rows):
-    cache = model.new_cache()
-    with mg.no_grad():
-        model(rows[:, :3], cache=cache)
-    return model(rows[:, 3:], cache=cache)
+def causal_cases(model):
+    """Of a decoder-only model: plain, with padding on the left, and the last three of six tokens behind a cache, with and without."""
+    cases = {}
+    for name, pads in (("plain", (0, 0)), ("padding", (0, 2)), ("more padding", (0, 4))):
+        rows, mask, positions = left_padded(tokens(2, 6), pads)
+
+        def behind_a_cache(rows=rows, mask=mask, positions=positions):
+            cache = model.new_cache()
+            with mg.no_grad():
+                model(rows[:, :3], mask[..., :3], positions[:, :3], cache)
+            return model(rows[:, 3:], mask, positions[:, 3:], cache)
+
+        real = mask.data[:, 0, 0]
+        cases[name] = (lambda args=(rows, mask, positions): model(*args)), real
+        cases[f"{name}, cache"] = behind_a_cache, real[:, 3:]
+    return cases
 
 
 def check_later_tokens_change_nothing(model):
@@ -116,3 +133,10 @@ def check_padding(model):
     """A row padded on the left gives what it gives alone."""
     rows, mask, positions = left_padded(tokens(2, 7), (0, 3))
     near(model(rows, mask, positions).data[1, 3:], model(rows[1:, 3:]).data[0], 1e-12)
+
+
+def check_float32(model):
+    """Loss and gradients of a float32 model are float32."""
+    loss = Loss(model)()
+    loss.backward()
+    assert {loss.dtype, *(p.grad.dtype for p in model.parameters())} == {np.dtype("float32")}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.gradcheck import check
 from minigrad.modes import Mode, readable
 
 
@@ -52,3 +53,21 @@ def gradients(output, inputs, seed=7):
     """The arrays that `grad` gives for a random incoming gradient, which depends on the output's shape alone."""
     g = np.random.default_rng(seed).standard_normal(output.shape).astype(output.dtype)
     return [d.data for d in mg.grad(output, inputs, mg.tensor(g))]
+
+
+def check_tiers(run, wanted, tolerance=1e-11):
+    """Kernels and definitions give the same run() and the same gradients of the tensors `wanted`."""
+    found = []
+    for tier in ("kernel", "definition"):
+        with by(tier):
+            y = run()
+            found.append([y, *gradients(y, wanted)])
+    for fast, plain in zip(*found, strict=True):
+        near(fast, plain, tolerance)
+
+
+def check_every_parameter(loss):
+    """The gradient of each entry of each parameter of a module called without inputs is that of differences."""
+    results = check(loss)
+    assert len(results) == len({r.name for r in results}) == len(list(loss.parameters()))
+    assert max(r.error for r in results) < 1e-6

@@ -5,35 +5,21 @@ import math
 import decoders
 import numpy as np
 import pytest
-from decoders import VOCABULARY, gpt, shaken, tokens
-from oracle import by, gradients, near, refuses, same
+from decoders import VOCABULARY, Loss, gpt, shaken, tokens
+from oracle import check_every_parameter, check_tiers, gradients, near, refuses, same
 
 import minigrad as mg
 from minigrad import functional as F
 from minigrad import optim
-from minigrad.gradcheck import check, gradcheck
-from minigrad.nn import Module
+from minigrad.gradcheck import gradcheck
 from models.gpt import GPT, from_gpt2_state
-
-
-class Loss(Module):
-    """The loss of a model as a function of its parameters alone."""
-
-    def __init__(self, model, rows=None):
-        self.model, self.rows = model, tokens(2, 6) if rows is None else rows
-
-    def forward(self):
-        return F.cross_entropy(self.model(self.rows[:, :-1]).reshape(-1, VOCABULARY), self.rows[:, 1:].reshape(-1))
-
 
 # ---------------------------------------------------------------- gradients
 
 
-def test_gradients_of_every_parameter_entry_by_entry():
-    model = gpt(d_model=4, num_layers=1, d_ff=5, max_len=5)
-    results = check(Loss(model))
-    assert len(results) == len(list(model.parameters()))
-    assert max(r.error for r in results) < 1e-6
+@pytest.mark.parametrize("pads", ((0, 0), (0, 2)))
+def test_gradients_of_every_parameter_entry_by_entry(pads):
+    check_every_parameter(Loss(gpt(d_model=4, num_layers=1, d_ff=5, max_len=5), pads=pads))
 
 
 @pytest.mark.parametrize("dropout", (0.0, 0.2))
@@ -43,20 +29,12 @@ def test_gradients_along_random_directions(dropout):
 
 
 def test_kernels_and_definitions_agree():
-    model, found = shaken(gpt()), []
-    for tier in ("kernel", "definition"):
-        with by(tier):
-            loss = Loss(model)()
-            found.append([loss.data, *gradients(loss, list(model.parameters()))])
-    for a, b in zip(*found, strict=True):
-        near(a, b, 1e-11)
+    model = shaken(gpt())
+    check_tiers(Loss(model), list(model.parameters()))
 
 
 def test_float32_stays_float32():
-    model = gpt().float()
-    loss = Loss(model)()
-    loss.backward()
-    assert {loss.dtype, *(p.grad.dtype for p in model.parameters())} == {np.dtype("float32")}
+    decoders.check_float32(gpt().float())
 
 
 # ---------------------------------------------------------------- causality, cache, padding (28, 30)
@@ -64,7 +42,8 @@ def test_float32_stays_float32():
 
 def test_no_logit_depends_on_a_later_token():
     decoders.check_later_tokens_change_nothing(shaken(gpt()))
-    decoders.check_causality(shaken(gpt()), "wte")
+    model = shaken(gpt())
+    decoders.check_causality(model, "wte", decoders.causal_cases(model))
 
 
 @pytest.mark.parametrize("pads", ((0, 0), (0, 3), (8, 1)))

@@ -3,13 +3,12 @@
 import decoders
 import numpy as np
 import pytest
-from decoders import VOCABULARY, llama, shaken, tokens
-from oracle import by, gradients, leaf, near, refuses, same
+from decoders import Loss, llama, shaken, tokens
+from oracle import check_every_parameter, check_tiers, leaf, near, refuses, same
 
 import minigrad as mg
-from minigrad import functional as F
 from minigrad import nn
-from minigrad.gradcheck import check, gradcheck
+from minigrad.gradcheck import gradcheck
 from models.attention import MultiHeadAttention, causal_mask
 from models.blocks import DecoderLayer, EncoderLayer, SwiGLU
 from models.positional import LearnedPositions, Rotary, alibi, alibi_slopes, interleaved_to_halves
@@ -17,40 +16,25 @@ from models.positional import LearnedPositions, Rotary, alibi, alibi_slopes, int
 layouts = pytest.mark.parametrize("layout", ("halves", "interleaved"))
 
 
-class Loss(nn.Module):
-    """The loss of a model as a function of its parameters alone."""
-
-    def __init__(self, model):
-        self.model, self.rows = model, tokens(2, 6)
-
-    def forward(self):
-        return F.cross_entropy(self.model(self.rows[:, :-1]).reshape(-1, VOCABULARY), self.rows[:, 1:].reshape(-1))
-
-
 # ---------------------------------------------------------------- the whole model
 
 
 def test_gradients_of_every_parameter():
-    model = llama(d_model=8, num_layers=1, d_ff=5)
-    results = check(Loss(model))
-    assert len(results) == len(list(model.parameters())) and max(r.error for r in results) < 1e-6
+    for pads in ((0, 0), (0, 2)):
+        check_every_parameter(Loss(llama(d_model=8, num_layers=1, d_ff=5), pads=pads))
     for settings in ({}, {"dropout": 0.2}, {"tie_output": True, "rope_layout": "interleaved", "head_dim": 6}):
         assert gradcheck(Loss(llama(**settings)), fast=True) and gradcheck(Loss(shaken(llama(**settings))), fast=True, order=2)
 
 
 def test_kernels_and_definitions_agree():
-    model, found = shaken(llama()), []
-    for tier in ("kernel", "definition"):
-        with by(tier):
-            loss = Loss(model)()
-            found.append([loss.data, *gradients(loss, list(model.parameters()))])
-    for a, b in zip(*found, strict=True):
-        near(a, b, 1e-11)
+    model = shaken(llama())
+    check_tiers(Loss(model), list(model.parameters()))
 
 
 def test_no_logit_depends_on_a_later_token():
     decoders.check_later_tokens_change_nothing(shaken(llama()))
-    decoders.check_causality(shaken(llama()), "embedding")
+    model = shaken(llama())
+    decoders.check_causality(model, "embedding", decoders.causal_cases(model))
 
 
 @pytest.mark.parametrize("pads", ((0, 0), (0, 3), (8, 1)))
@@ -69,11 +53,8 @@ def test_only_distances_count_so_that_all_positions_may_be_moved():
 
 
 def test_float32_stays_float32_and_there_are_no_biases():
-    model = llama().float()
-    loss = Loss(model)()
-    loss.backward()
-    assert {loss.dtype, *(p.grad.dtype for p in model.parameters())} == {np.dtype("float32")}
-    assert not [name for name, _ in model.named_parameters() if "bias" in name]
+    decoders.check_float32(llama().float())
+    assert not [name for name, _ in llama().named_parameters() if "bias" in name]
 
 
 def test_the_cache_holds_the_shared_heads_only():
