@@ -1,4 +1,5 @@
-"""What the doors (python -m minigrad.X) share: mistakes become sentences, and the package models is found or missed aloud."""
+"""What the doors (python -m minigrad.X) share: mistakes become sentences, the package models is found or missed aloud, and the
+settings of a recipe are read."""
 
 import contextlib
 import importlib
@@ -62,3 +63,32 @@ _SHADOWED = (
     "minigrad's package `models` was not found; most likely a folder or file of yours with that name stands in front of it. "
     "Rename yours, or run from another folder."
 )
+
+
+GENERAL = {"steps": 1000, "batch_size": 32, "lr": 1e-3}  # what every recipe has, unless its defaults say otherwise
+
+
+def settings_of(recipe, given, pairs):
+    """The recipe's defaults, changed by options (name -> value) and by --set's NAME=VALUE texts; a sentence for what it does not have."""
+    given = dict(given)
+    given |= dict(_setting(text, recipe) for text in pairs)
+    unknown = [f"--{key.replace('_', '-')}" for key in given if key not in {**recipe.defaults, **GENERAL}]
+    if unknown:
+        raise UsageError(f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(dict.fromkeys([*GENERAL, *recipe.defaults]))}.")
+    for key, names in recipe.choices.items():
+        if given.get(key, recipe.defaults[key]) not in names:
+            raise UsageError(f"the recipe {recipe.name} has no {key} {given[key]!r}; --{key} can be {', '.join(names)}.")
+    return {**GENERAL, **recipe.defaults, **given}
+
+
+def _setting(text, recipe):
+    """(name, value) of NAME=VALUE, the value of the same kind as the recipe's default."""
+    name, equals, value = text.partition("=")
+    name, defaults = name.strip().replace("-", "_"), {**GENERAL, **recipe.defaults}
+    if not equals or name not in defaults:
+        raise UsageError(f"--set takes NAME=VALUE with a setting of the recipe {recipe.name} ({', '.join(defaults)}), got {text!r}.")
+    kind = type(defaults[name])
+    try:
+        return name, value if kind in (str, type(None)) else value.lower() in ("1", "true", "yes") if kind is bool else kind(value)
+    except ValueError:
+        raise UsageError(f"--set {name} needs a value like its default {defaults[name]!r}, got {value!r}.") from None

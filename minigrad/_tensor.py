@@ -116,6 +116,9 @@ def _remember_items(fun, args, needs, kwargs, ys, saved):
         for i, out in enumerate(outs):
             if out.dtype.kind == "f":
                 take_item_of(out, node, i)
+    if tracing.get() is not None:
+        for out in outs:
+            tracing.get()(fun, list(map(_array, args)), out)
     return outs
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from minigrad import manual_seed, saving
-from minigrad._doors import UsageError, load_models, open_door, said
+from minigrad._doors import UsageError, load_models, open_door, said, settings_of
 from minigrad.machine import blas_threads
 from minigrad.trainer import TrainingError, fit
 
@@ -125,30 +125,7 @@ def list_recipes(recipes):
 def chosen_settings(options, recipe):
     """The recipe's defaults, changed by what was given."""
     given = {k: v for k, v in vars(options).items() if v is not None and k not in ("recipe", "list", "seed", "out", "quiet", "threads", "set")}
-    given |= dict(setting(text, recipe) for text in options.set)
-    unknown = [f"--{key.replace('_', '-')}" for key in given if key not in {**recipe.defaults, **GENERAL}]
-    if unknown:
-        raise UsageError(f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(dict.fromkeys([*GENERAL, *recipe.defaults]))}.")
-    for key, names in recipe.choices.items():
-        if given.get(key, recipe.defaults[key]) not in names:
-            raise UsageError(f"the recipe {recipe.name} has no {key} {given[key]!r}; --{key} can be {', '.join(names)}.")
-    return {**GENERAL, **recipe.defaults, **given}
-
-
-GENERAL = {"steps": 1000, "batch_size": 32, "lr": 1e-3}  # what every recipe has, unless its defaults say otherwise
-
-
-def setting(text, recipe):
-    """(name, value) of NAME=VALUE, the value of the same kind as the recipe's default."""
-    name, equals, value = text.partition("=")
-    name, defaults = name.strip().replace("-", "_"), {**GENERAL, **recipe.defaults}
-    if not equals or name not in defaults:
-        raise UsageError(f"--set takes NAME=VALUE with a setting of the recipe {recipe.name} ({', '.join(defaults)}), got {text!r}.")
-    kind = type(defaults[name])
-    try:
-        return name, value if kind in (str, type(None)) else value.lower() in ("1", "true", "yes") if kind is bool else kind(value)
-    except ValueError:
-        raise UsageError(f"--set {name} needs a value like its default {defaults[name]!r}, got {value!r}.") from None
+    return settings_of(recipe, given, options.set)
 
 
 def open_folder(out, name):

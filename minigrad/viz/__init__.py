@@ -1,5 +1,6 @@
 """Pictures. Reads public fields only; matplotlib is loaded when a picture is asked for."""
 
 from minigrad.viz.pictures import attention_map, charts, curve
+from minigrad.viz.trace import kept_for_backward, trace_forward
 
-__all__ = ["attention_map", "charts", "curve"]
+__all__ = ["attention_map", "charts", "curve", "kept_for_backward", "trace_forward"]

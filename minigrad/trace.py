@@ -1,0 +1,98 @@
+"""python -m minigrad.trace RECIPE|RUN: one forward pass of a model, step by step: shapes, parameters, FLOPs, bytes, mean and std.
+
+Knows the command line; the tracing is viz/trace.py's, model and batch are the recipe's.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from minigrad import definitions, manual_seed, saving
+from minigrad._doors import UsageError, load_models, open_door, said, settings_of
+from minigrad.viz.trace import amount, kept_for_backward, trace_call
+
+EPILOG = """
+examples:
+  python -m minigrad.trace                          the encoder-decoder of dates, its modules
+  python -m minigrad.trace dates --module encoder.0 --depth all
+                                                    every step inside the first encoder layer
+  python -m minigrad.trace text --batch-size 12 --depth 2
+  python -m minigrad.trace runs/dates-0001 --module decoder.1.cross_attention --depth all
+  python -m minigrad.trace dates --set d_model=128 --json > steps.json
+"""
+
+
+def main(argv=None):
+    options = parse(argv)
+    with said("minigrad.trace", UsageError, saving.FileProblem, ValueError, NotImplementedError) as outcome:
+        recipe, model = recipe_and_model(load_models(), options)
+        batch = recipe.batch(0)
+        trace = trace_call(lambda: recipe.loss(model, batch), model)
+        part = part_of(trace, options.module)
+        print(json.dumps(part.rows(), indent=1) if options.json else part.text(options.depth))
+        if not options.json:
+            print(memory(recipe, model, batch))
+        return 0
+    return outcome.status
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(
+        prog="python -m minigrad.trace", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Show what a model computes: the forward pass of a training batch, op by op.",
+    )  # fmt: skip
+    parser.add_argument("what", nargs="?", default="dates", help="a recipe's name or file (a new model), or a run's folder (default: dates)")
+    parser.add_argument("--module", metavar="PATH", help="what runs inside this module only, such as encoder.0.self_attention")
+    parser.add_argument("--depth", type=depth, default=1, help="how many levels of modules to open, or all (default: 1)")
+    parser.add_argument("--batch-size", type=int, default=1, help="examples in the batch (default: 1)")
+    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of the recipe (may be given again)")
+    parser.add_argument("--json", action="store_true", help="every step as a row of JSON")
+    return parser.parse_args(argv)
+
+
+def depth(text):
+    """A number of levels; None for all."""
+    if text == "all":
+        return None
+    if not text.isdigit() or text == "0":
+        raise argparse.ArgumentTypeError(f"needs a whole number from 1, or all; got {text!r}")
+    return int(text)
+
+
+def recipe_and_model(recipes, options):
+    """A run's own model, or a new one of a recipe."""
+    if options.batch_size < 1:
+        raise UsageError(f"--batch-size needs a whole number from 1, got {options.batch_size}.")
+    if Path(options.what).is_dir():
+        if options.set:
+            raise UsageError("a run has its settings already; --set is for recipes.")
+        recipe, model = recipes.load_run(options.what)
+        recipe.settings["batch_size"] = options.batch_size
+        return recipe, model
+    recipe_class = recipes.find(options.what)
+    manual_seed(0)
+    recipe = recipe_class(settings_of(recipe_class, {"batch_size": options.batch_size}, options.set))
+    return recipe, recipe.model()
+
+
+def part_of(trace, path):
+    try:
+        return trace if path is None else trace[path]
+    except KeyError as problem:
+        raise UsageError(problem.args[0]) from None
+
+
+def memory(recipe, model, batch):
+    """A sentence: what training this batch keeps until its backward, with kernels and without."""
+    with_kernels = kept_for_backward(recipe.loss(model, batch))
+    with definitions():
+        without = kept_for_backward(recipe.loss(model, batch))
+    parameters = sum(p.numel() * p.data.itemsize for p in model.parameters())
+    return (
+        f"In memory: parameters {amount(parameters)}B, and until backward {amount(with_kernels)}B of values "
+        f"({amount(without)}B without kernels)."
+    )
+
+
+if __name__ == "__main__":
+    open_door("minigrad.trace", main)
