@@ -36,6 +36,11 @@ def test_readmes_python_runs():
         exec(compile(block, "README.md", "exec"), {})
 
 
+def test_readmes_recipe_is_the_one_that_runs():
+    code = (ROOT / "tutorials" / "my_recipe.py").read_text(encoding="utf-8").split('"""', 2)[2].strip()
+    assert f"```python\n{code}\n```" in README
+
+
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"python -m (minigrad\.\w+)", README))))
 def test_readmes_doors_explain_themselves(command):
     done = subprocess.run([sys.executable, "-m", command, "--help"], capture_output=True, text=True, cwd=ROOT)
