@@ -28,3 +28,16 @@ class Characters:
     def decode(self, numbers):
         """The text of some numbers."""
         return "".join(self.symbols[n - self.reserved] for n in numbers if n >= self.reserved)
+
+    def stream(self, numbers):
+        """The text number by number, a piece for each."""
+        for number in numbers:
+            yield self.decode([number])
+
+    def count_characters(self, numbers):
+        """How many characters these numbers are."""
+        return int((np.asarray(numbers) >= self.reserved).sum())
+
+    def to_json(self):
+        """What JSON can keep: the characters, of which Characters makes the same vocabulary again."""
+        return self.symbols

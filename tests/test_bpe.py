@@ -1,0 +1,159 @@
+"""Byte pair encoding: the fast trainer against its definition, there and back on all of Unicode, streaming, and what runs keep of it."""
+
+import doctest
+import json
+import time
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from oracle import refuses
+
+from minigrad import data
+from minigrad.data import BPE, Bytes, Characters, bpe, remembered, vocabulary
+
+UNICODE = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)  # all but halves of surrogate pairs
+LETTERS = st.text("aab b\n.1é", max_size=60)  # few, so that pairs repeat, overlap and tie
+POEM = "low lower lowest, newer newest: 99 naïve 日本語 😀 widest\n\n" * 3
+VOCABULARY = BPE.train(POEM, 290, reserved=3)
+
+
+# ---------------------------------------------------------------- which pairs
+
+
+def test_the_examples_in_the_docstrings_hold():
+    assert doctest.testmod(bpe).failed == 0 and doctest.testmod(data.characters).failed == 0
+
+
+@given(LETTERS | UNICODE, st.integers(0, 30))
+@example("aaaa aaa aa", 5)
+def test_the_fast_trainer_finds_the_merges_of_the_definition(text, count):
+    assert bpe.learn(text, count) == bpe.definition(text, count)
+
+
+def test_the_merges_of_sennrichs_example():
+    """Sennrich et al. 2016, figure 1, its words as often as there; ties are ours: the lowest numbers."""
+    text = " ".join(["low"] * 5 + ["lower"] * 2 + ["newest"] * 6 + ["widest"] * 3)
+    symbols = BPE.train(text, 256 + 4).symbols[256:]
+    assert symbols[:2] == [b"es", b"est"] and bpe.definition(text, 4) == bpe.learn(text, 4)
+
+
+def test_of_pairs_that_occur_equally_often_the_lowest_numbers_come_first():
+    assert bpe.learn("zyzy baba", 1) == [(ord("b"), ord("a"))] == bpe.learn("baba zyzy", 1)
+    assert bpe.learn("cdcd abab", 2)[0] == (ord("a"), ord("b"))
+
+
+def test_a_pair_that_occurs_once_is_not_joined_so_a_vocabulary_may_be_smaller_than_asked():
+    assert bpe.learn("abcdef", 10) == [] and len(BPE.train("abcdef", 1000)) == 256
+    assert len(BPE.train("ab ab", 1000, reserved=2)) == 256 + 2 + 1
+
+
+def test_no_symbol_reaches_over_a_cut():
+    text = "the dog. the dog, 12 dogs_and   more\n\tlines 日本語。"
+    assert "".join(bpe.pieces(text)) == text
+    assert bpe.pieces("the dog, 12 dogs") == ["the", " dog", ",", " 12", " dogs"]
+    assert b"e d" not in BPE.train("the dog " * 50, 400).symbols
+
+
+@given(UNICODE | LETTERS)
+def test_the_pieces_are_the_text(text):
+    assert "".join(bpe.pieces(text)) == text
+
+
+# ---------------------------------------------------------------- there and back
+
+
+@given(UNICODE | LETTERS | st.text("lowerst 日é", max_size=30))
+def test_every_text_goes_there_and_back(text):
+    for vocab in (VOCABULARY, Bytes(), Bytes(2)):
+        numbers = vocab.encode(text)
+        assert numbers.dtype == np.int64 and numbers.ndim == 1 and (numbers >= vocab.reserved).all() and (numbers < len(vocab)).all()
+        assert vocab.decode(numbers) == text and "".join(vocab.stream(numbers)) == text
+        assert vocab.count_characters(numbers) == len(text)
+
+
+@given(st.text("lowerst n,", max_size=30))
+def test_without_merges_bpe_is_bytes_and_with_them_shorter(text):
+    assert BPE().encode(text).tolist() == Bytes().encode(text).tolist() == list(text.encode())
+    assert len(VOCABULARY.encode(text)) <= len(text)
+
+
+def test_what_was_joined_in_training_is_joined_in_encoding():
+    """Encoding the training text gives the words as training left them."""
+    words = [list(piece.encode()) for piece in bpe.pieces(POEM)]
+    merges = bpe.definition(POEM, 40)
+    for new, pair in enumerate(merges, 256):
+        words = [bpe.joined(word, pair, new) for word in words]
+    assert BPE(merges).encode(POEM).tolist() == sum(words, [])
+
+
+def test_special_tokens_have_numbers_and_no_text():
+    assert VOCABULARY.decode([0, 1, *VOCABULARY.encode("low"), 2]) == "low" and len(VOCABULARY) == 290
+    assert "".join(VOCABULARY.stream([0, *VOCABULARY.encode("é"), 2])) == "é" and VOCABULARY.count_characters([0, 1, 2]) == 0
+
+
+def test_half_a_surrogate_pair_is_a_sentence():
+    for vocab in (VOCABULARY, Bytes()):
+        with refuses(ValueError, r"'\ud800'", "place 2", "half of a surrogate pair", "encoding"):
+            vocab.encode("ab\ud800c")
+    with refuses(ValueError, "half of a surrogate pair"):
+        BPE.train("\udfff", 300)
+
+
+# ---------------------------------------------------------------- piece by piece
+
+
+def test_a_character_in_several_tokens_is_held_back_until_it_is_whole():
+    numbers = Bytes().encode("a😀é")
+    assert list(Bytes().stream(numbers)) == ["a", "", "", "", "😀", "", "é"]
+    assert list(Bytes().stream(numbers[:3])) == ["a", "", "", "�"]  # cut off: said at the end
+    assert list(Bytes().stream([0xFF, 0x61])) == ["�", "a"] and Bytes().decode([0xC3, 0x61]) == "�a"
+    assert list(Characters("ab", reserved=1).stream([1, 0, 2])) == ["a", "", "b"]
+
+
+@given(st.lists(st.integers(0, 289), max_size=20))
+def test_whatever_a_model_writes_the_stream_is_the_text(numbers):
+    assert "".join(VOCABULARY.stream(numbers)) == VOCABULARY.decode(numbers)
+
+
+# ---------------------------------------------------------------- what a run remembers
+
+
+def test_a_vocabulary_survives_json():
+    for vocab in (VOCABULARY, Characters("hello", 3), BPE(reserved=3)):
+        again = remembered(json.loads(json.dumps(vocab.to_json())), reserved=3)
+        assert type(again) is type(vocab) and again.symbols == vocab.symbols and again.reserved == 3
+        assert again.encode("hello").tolist() == vocab.encode("hello").tolist()
+
+
+def test_the_two_kinds_that_recipes_offer():
+    assert isinstance(vocabulary("characters", "abc", 512), Characters) and isinstance(vocabulary("bpe", "abc", 512, 2), BPE)
+    assert set(data.TOKENS) == {"characters", "bpe"}
+
+
+@pytest.mark.parametrize(("saved", "words"), [
+    ({}, "no vocabulary"), ({"merges": ["97 98"]}, "reserved"), ({"merges": [[97, 98]], "reserved": 0}, "no vocabulary"),
+    ({"merges": ["a b"], "reserved": 0}, "no vocabulary"), ({"merges": ["97"], "reserved": 0}, "A merge is a pair"), ({"merges": ["97 256"], "reserved": 0}, "below 256"),
+    ({"merges": ["-1 97"], "reserved": 0}, "(-1, 97)"), ({"merges": 3, "reserved": 0}, "no vocabulary"),
+])  # fmt: skip
+def test_a_spoiled_memory_is_a_sentence(saved, words):
+    with refuses(ValueError, words):
+        BPE.from_json(saved)
+
+
+def test_a_vocabulary_too_small_for_the_bytes_is_a_sentence():
+    with refuses(ValueError, "255", "256 bytes", "Take 256"):
+        BPE.train("abc", 255)
+    with refuses(ValueError, "3 special tokens", "Take 259"):
+        BPE.train("abc", 258, reserved=3)
+
+
+def test_the_manual_takes_seconds():
+    from models.recipes.text import manual
+
+    start = time.perf_counter()
+    vocab = BPE.train(manual(), 512)
+    numbers = vocab.encode(manual())
+    assert time.perf_counter() - start < 20  # about one, on a machine with nothing else to do
+    assert len(vocab) == 512 and vocab.decode(numbers) == manual() and len(numbers) < 0.6 * len(manual())
