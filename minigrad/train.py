@@ -23,6 +23,7 @@ examples:
   python -m minigrad.train reverse                  a GPT spells words backwards; also: sort, copy, add
   python -m minigrad.train text                     a GPT learns to write like Python's manual
   python -m minigrad.train text --text my.txt --context 128
+  python -m minigrad.train text --tokens bpe --vocab-size 512
   python -m minigrad.train my_recipe.py             a recipe of your own: a file with a class that extends
                                                     minigrad.trainer.Recipe
 
@@ -100,6 +101,8 @@ def parse(argv):
     parser.add_argument("--model", metavar="NAME", help="the architecture, where a recipe has several: dates --model lstm")
     parser.add_argument("--distance", type=positive, help="recall: how far back the answer may lie")
     parser.add_argument("--text", metavar="FILE", help="the text to learn from, in UTF-8")
+    parser.add_argument("--tokens", metavar="NAME", help="what a token is: characters, or bpe (pieces of words, learned from the text)")
+    parser.add_argument("--vocab-size", type=positive, help="how many tokens bpe may have, from 256")
     parser.add_argument("--length", type=positive, help="reverse, sort, copy: the longest word, in letters")
     parser.add_argument("--digits", type=positive, help="add: the digits of each number")
     parser.add_argument("--context", type=positive, help="how many tokens the model can look at")

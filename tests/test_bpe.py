@@ -3,6 +3,7 @@
 import doctest
 import json
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from oracle import refuses
 
-from minigrad import data
+from minigrad import data, generate, train
 from minigrad.data import BPE, Bytes, Characters, bpe, remembered, vocabulary
+from models.recipes import load_run
+from models.recipes.text import Text, manual
 
 UNICODE = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)  # all but halves of surrogate pairs
 LETTERS = st.text("aab b\n.1é", max_size=60)  # few, so that pairs repeat, overlap and tie
@@ -150,10 +153,81 @@ def test_a_vocabulary_too_small_for_the_bytes_is_a_sentence():
 
 
 def test_the_manual_takes_seconds():
-    from models.recipes.text import manual
-
     start = time.perf_counter()
     vocab = BPE.train(manual(), 512)
     numbers = vocab.encode(manual())
     assert time.perf_counter() - start < 20  # about one, on a machine with nothing else to do
     assert len(vocab) == 512 and vocab.decode(numbers) == manual() and len(numbers) < 0.6 * len(manual())
+
+
+# ---------------------------------------------------------------- the recipe text
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """A file of text with characters of one to four bytes."""
+    path = tmp_path_factory.mktemp("book") / "book.txt"
+    lines = ["the cät sat on the mat. 😀\n", "the dog sat on the log. 日本\n", "the frog sat on the bog.\n"]
+    path.write_text("".join(lines[i] for i in np.random.default_rng(0).integers(3, size=300)), encoding="utf-8")
+    return str(path)
+
+
+SMALL = ["--layers", "1", "--d-model", "16", "--d-ff", "16", "--heads", "2", "--batch-size", "8", "--context", "8", "--steps", "20", "--lr", "1e-2"]
+
+
+def text_recipe(book, **settings):
+    return Text(dict(text=book, context=8, d_model=16, d_ff=16, layers=1, heads=2, **settings))
+
+
+def test_bits_per_character_count_characters_whatever_a_token_is(book):
+    """A model that guesses all tokens alike pays log2(V) bits a token; a character costs as much as the tokens it is made of."""
+    for settings in ({"tokens": "bpe", "vocab_size": 270}, {"tokens": "bpe", "vocab_size": 256}, {"tokens": "characters"}):
+        one = text_recipe(book, **settings)
+        validation = one.split()[1]
+        net = one.model().eval()
+        for p in net.parameters():
+            p.data[...] = 0  # all logits are equal
+        counted = validation[1 : 1 + (len(validation) - 1) // 8 * 8]
+        characters = len(one.vocabulary.decode(counted)) - one.vocabulary.decode(counted).count("�")
+        figures = one.evaluate(net, final=True)
+        assert abs(figures["validation loss"] - np.log(len(one.vocabulary))) < 1e-5
+        assert abs(figures["bits per character"] - len(counted) * np.log2(len(one.vocabulary)) / characters) < 0.02
+
+
+def test_bpe_learns_its_symbols_from_the_training_text_only_and_both_parts_are_the_text(book):
+    one = text_recipe(book, tokens="bpe", vocab_size=280)
+    text = Path(book).read_text(encoding="utf-8")
+    training, validation = (one.vocabulary.decode(part) for part in one.split())
+    assert training + validation == text and len(training) == len(text) * 9 // 10
+    assert one.vocabulary.merges == bpe.learn(training, 280 - 256) and len(one.vocabulary) == 280
+
+
+def test_a_run_with_bpe_writes_on_without_its_text_in_whole_characters(book, tmp_path, capsys):
+    folder, copy = tmp_path / "run", tmp_path / "copy.txt"
+    copy.write_bytes(Path(book).read_bytes())
+    assert train.main(["text", "--text", str(copy), *SMALL, "--set", "tokens=bpe", "--set", "vocab_size=270", "--out", str(folder)]) == 0
+    assert "bits per character on held-out data" in capsys.readouterr().out
+    copy.unlink()
+    for more in (["--seed", "1"], ["--beam", "2"], ["--temperature", "0"]):
+        assert generate.main([str(folder), "the 日", "--max-new", "12", *more]) == 0
+        assert capsys.readouterr().out.startswith("the 日")
+    one, _ = load_run(folder)
+    assert len(one.vocabulary) == 270
+    tokens = [*one.vocabulary.encode("日😀")]
+    assert len(tokens) > 2 and [piece for piece in one.vocabulary.stream(tokens) if piece] == ["日", "😀"]
+
+
+@pytest.mark.parametrize(("more", "words"), [
+    (["--set", "tokens=words"], "tokens can be characters, bpe"), (["--tokens", "bpe", "--vocab-size", "100"], "too small: the 256 bytes"),
+    (["--tokens", "bpe", "--context", "3000"], "tokens, must be longer than the context of 3000"), (["--set", "vocab_size=many"], "vocab_size"),
+])  # fmt: skip
+def test_settings_of_tokens_that_cannot_be_are_sentences(book, tmp_path, capsys, more, words):
+    assert train.main(["text", "--text", book, *SMALL, "--out", str(tmp_path / "run"), *more]) == 2
+    assert words in capsys.readouterr().err and not (tmp_path / "run").exists()
+
+
+def test_the_prompt_of_a_bpe_run_knows_every_character(book):
+    one = text_recipe(book, tokens="bpe")
+    assert one.vocabulary.decode(one.vocabulary.encode("Ω never seen")) == "Ω never seen"
+    with refuses(ValueError, "half of a surrogate pair"):
+        list(one.stream(one.model().eval(), "a\ud83d"))

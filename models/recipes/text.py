@@ -1,4 +1,6 @@
-"""text: a GPT learns to write, one character after another. Knows files of text; without one it reads Python's own manual.
+"""text: a GPT learns to write, one token after another. Knows files of text; without one it reads Python's own manual.
+
+A token is a character, or with tokens=bpe a piece of up to a word, found in the training text (minigrad/data/bpe.py).
 
 The defaults are nanoGPT's recipe for a processor without graphics card (github.com/karpathy/nanoGPT, README): a few minutes.
 Only the first values of the linear layers are wider, 1/sqrt(d_model) where nanoGPT has GPT-2's 0.02, and every window of the
@@ -13,7 +15,7 @@ import numpy as np
 
 from minigrad import functional as F
 from minigrad import random
-from minigrad.data import Characters
+from minigrad.data import TOKENS, remembered, vocabulary
 from minigrad.modes import no_grad
 from minigrad.trainer import Recipe
 from models import decoding
@@ -37,41 +39,52 @@ def read(path):
 
 
 class Text(Recipe):
-    """A character GPT on the first nine tenths of a text, tested on the last."""
+    """A GPT on the first nine tenths of a text, tested on the last."""
 
     name = "text"
     help = "a GPT learns to write like a text: --text FILE, or Python's own manual (a few minutes)"
-    defaults = dict(text=None, steps=2000, batch_size=12, lr=1e-3, d_model=128, layers=4, heads=4, d_ff=512, context=64, dropout=0.0)
+    defaults = dict(text=None, tokens="characters", vocab_size=512, steps=2000, batch_size=12, lr=1e-3, d_model=128, layers=4, heads=4, d_ff=512, context=64, dropout=0.0)  # fmt: skip
+    choices = {"tokens": TOKENS}
     reserved = 0  # token numbers that are no characters
     metric, share = "bits per character", False
     betas, weight_decay, last_lr, evaluate_every = (0.9, 0.99), 0.1, 0.1, 250
     generating = ("temperature", "top_k", "top_p", "repetition_penalty", "beam", "max_new", "seed")
+
     def __init__(self, settings):
         super().__init__(settings)
-        self._orders = {}
-        self._numbers, known = None, "vocabulary" in self.settings  # a run remembers it: to write, its text is not needed
-        self.vocabulary = Characters(self.settings["vocabulary"] if known else self._text(), self.reserved)
-        self.settings["vocabulary"] = self.vocabulary.symbols
+        self.tokens = self.settings.get("tokens", "characters")  # mlm has no other
+        self._orders, self._parts = {}, None
+        known = "vocabulary" in self.settings  # a run remembers it: to write, its text is not needed
+        self.vocabulary = remembered(self.settings["vocabulary"], self.reserved) if known else self._learn_vocabulary()
+        self.settings["vocabulary"] = self.vocabulary.to_json()
         self.example = "" if known else self._first_word()
 
     def _text(self):
         return manual() if self.settings["text"] is None else read(self.settings["text"])
 
+    def _learn_vocabulary(self):
+        """All characters there are; BPE's symbols from the training text only, as everything that is learned."""
+        text = self._text()
+        learned_from = text if self.tokens == "characters" else nine_and_one(text)[0]
+        return vocabulary(self.tokens, learned_from, self.settings.get("vocab_size"), self.reserved)
+
     def _first_word(self):
         """A word of the validation text, to continue; a text that is too short is said here, before anything starts."""
         beginning = self.vocabulary.decode(self.split()[1][:1000])
         words = re.findall(r"[A-Za-z]{3,}", beginning)
+        if self.tokens == "bpe":  # whose symbols begin with the blank before a word: it comes with the answer
+            return words[0] if words else beginning[:1]
         return f"{words[0]} " if words and " " in self.vocabulary.symbols else beginning[:1]
 
     def split(self):
         """(training, validation) token numbers."""
-        if self._numbers is None:
-            self._numbers = self.vocabulary.encode(self._text())
-        numbers, context = self._numbers, self.settings["context"]
-        cut = len(numbers) * 9 // 10
-        if len(numbers) - cut <= context:
-            raise ValueError(f"The text is too short: its last tenth, {len(numbers) - cut} characters, must be longer than the context of {context}.")  # fmt: skip
-        return numbers[:cut], numbers[cut:]
+        if self._parts is None:
+            self._parts = tuple(map(self.vocabulary.encode, nine_and_one(self._text())))
+        found, context = len(self._parts[1]), self.settings["context"]
+        if found <= context:
+            words = "characters" if self.tokens == "characters" else "tokens"
+            raise ValueError(f"The text is too short: its last tenth, {found} {words}, must be longer than the context of {context}.")
+        return self._parts
 
     def model(self):
         s = self.settings
@@ -103,7 +116,8 @@ class Text(Recipe):
 
     @no_grad()
     def evaluate(self, model, final=False):
-        """The loss in nats and in bits, over the whole validation text at the end, over 200 places of it meanwhile."""
+        """The loss in nats a token and in bits a character, over the whole validation text at the end, over 200 places of it
+        meanwhile. Bits a character can be compared from one kind of token to another: a long token is harder to guess."""
         validation, T = self.split()[1], self.settings["context"]
         starts = np.arange(0, len(validation) - T, T)
         if not final and len(starts) > 200:
@@ -111,23 +125,31 @@ class Text(Recipe):
         parts = np.array_split(starts, math.ceil(len(starts) / 50))
         losses = [self.loss(model, windows(validation, part, T)).item() for part in parts]
         loss = float(np.average(losses, weights=[len(part) for part in parts]))
-        return {self.metric: loss / math.log(2), "validation loss": loss}
+        guessed = windows(validation, starts, T)[1]
+        tokens = guessed.size / self.vocabulary.count_characters(guessed)  # to a character: 1, or less
+        return {self.metric: loss / math.log(2) * tokens, "validation loss": loss}
 
     def samples(self, model, count=1):
         """What the model writes after the first words of the validation text."""
         start = self.split()[1][: min(16, self.settings["context"])]
         written = decoding.stream(model, start, max_new=160, temperature=0.8, seed=0)
-        return [(self.vocabulary.decode(start), self.vocabulary.decode(written), None)]
+        pieces = [*self.vocabulary.stream([*start, *written])]  # as one: a character may begin in the first and end in the second
+        return [("".join(pieces[: len(start)]), "".join(pieces[len(start) :]), None)]
 
     def stream(self, model, prompt, beam=None, max_new=500, **sampling):
-        """The continuation of a prompt, character by character."""
+        """The continuation of a prompt, token by token; in characters that are whole."""
         start = self.vocabulary.encode(prompt)
         if beam is None:
             tokens = decoding.stream(model, start, max_new, **sampling)
         else:
             tokens = decoding.beam_search(decoding.Prompts(model, [start]), beam, max_new)[0][0]
-        for token in tokens:
-            yield self.vocabulary.decode([token])
+        yield from self.vocabulary.stream(tokens)
+
+
+def nine_and_one(text):
+    """(the first nine tenths, the last tenth) of a text."""
+    cut = len(text) * 9 // 10
+    return text[:cut], text[cut:]
 
 
 def windows(numbers, starts, length):
