@@ -85,6 +85,7 @@ class MultiHeadAttention(Module):
     num_kv_heads  fewer heads of keys and values, each shared by num_heads / num_kv_heads queries' heads (Ainslie et al. 2023)
     head_dim      D, if it is not d_model / num_heads
     kv_dim        the width of what is attended to, if it is not d_model
+    v_dim         the width of the values, if it is not that of the keys
     rotary        turns queries and keys by their positions (models.positional.Rotary)
     path          how the attention is computed: a name in PATHS
     After a call with `keep_weights` set, `weights` holds what was attended to: an array (B, H, Tq, Tk), before dropout.
@@ -93,7 +94,7 @@ class MultiHeadAttention(Module):
     keep_weights = False
 
     def __init__(self, d_model, num_heads, dropout=0.0, bias=True, num_kv_heads=None, head_dim=None, kv_dim=None,
-                 rotary=None, path="plain"):  # fmt: skip
+                 rotary=None, path="plain", v_dim=None):  # fmt: skip
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         _check_heads(d_model, num_heads, num_kv_heads, head_dim, path)
         self.num_heads, self.num_kv_heads, self.dropout, self.path = num_heads, num_kv_heads, dropout, path
@@ -101,7 +102,7 @@ class MultiHeadAttention(Module):
         width, kv_width, kv_dim = num_heads * self.head_dim, num_kv_heads * self.head_dim, kv_dim or d_model
         self.q_proj = Linear(d_model, width, bias)
         self.k_proj = Linear(kv_dim, kv_width, bias)
-        self.v_proj = Linear(kv_dim, kv_width, bias)
+        self.v_proj = Linear(v_dim or kv_dim, kv_width, bias)
         self.out_proj = Linear(width, d_model, bias)
         self.rotary, self.weights = rotary, None
 

@@ -15,6 +15,7 @@ PADDING = np.array([[True, True, True, False], [True, True, False, False]])[:, N
 MASKS = {
     "none": None, "causal": causal_mask(4).data, "padding": PADDING, "both": causal_mask(4).data & PADDING,
     "each head": np.random.default_rng(0).random((2, 4, 4, 4)) < 0.7, "added": np.random.default_rng(1).standard_normal((4, 4)),
+    "added, -inf": np.where(np.tri(4, dtype=bool), np.random.default_rng(2).standard_normal((4, 4)), -np.inf),
     "a row hidden": np.array([[True, True, False, True], [False] * 4, [True] * 4, [False, True, True, True]]),
 }  # fmt: skip
 masks = pytest.mark.parametrize("name", MASKS)
@@ -115,40 +116,67 @@ def test_a_source_is_projected_once():
 # ---------------------------------------------------------------- PyTorch's weights
 
 
-@masks
-@pytest.mark.parametrize("kind", ("same width", "other width", "no bias"))
-def test_pytorchs_weights_give_pytorchs_output_weights_and_gradients(name, kind):
+KINDS = {"same width": {}, "other width": {"kdim": 6, "vdim": 6}, "two other widths": {"kdim": 6, "vdim": 5}, "no bias": {"bias": False}}
+
+
+def pair(d_model=8, kdim=None, vdim=None, bias=True, batch_first=True):
+    """Our attention of four heads and PyTorch's, with the same numbers in them."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
-    other, bias = {"kdim": 6, "vdim": 6} if kind == "other width" else {}, kind != "no bias"
-    theirs = torch.nn.MultiheadAttention(8, 4, bias=bias, batch_first=True, dtype=torch.float64, **other)
+    theirs = torch.nn.MultiheadAttention(d_model, 4, bias=bias, kdim=kdim, vdim=vdim, batch_first=batch_first, dtype=torch.float64)
     for p in theirs.parameters():
         torch.nn.init.normal_(p, std=0.5)
-    ours = MultiHeadAttention(8, 4, bias=bias, kv_dim=6 if other else None).double()
+    ours = MultiHeadAttention(d_model, 4, bias=bias, kv_dim=kdim, v_dim=vdim).double()
     ours.load_state_dict(from_torch_state(theirs.state_dict()))
-    mask = MASKS[name]
-    x, memory = leaf(2, 4, 8), leaf(2, 4, 6 if other else 8, seed=1)
-    a, b = (torch.tensor(t.data, requires_grad=True) for t in (x, memory))
-    hidden = None
+    return ours, theirs, torch
+
+
+@tiers
+@masks
+@pytest.mark.parametrize("kind", KINDS)
+def test_pytorchs_weights_give_pytorchs_output_weights_and_gradients(name, kind, tier):
+    ours, theirs, torch = pair(**KINDS[kind])
+    inputs = [leaf(2, 4, 8), leaf(2, 4, theirs.kdim, seed=1), leaf(2, 4, theirs.vdim, seed=2)]
+    a, b, c = (torch.tensor(t.data, requires_grad=True) for t in inputs)
+    mask, seeing, hidden = MASKS[name], [0, 1, 2, 3], None
+    if name == "a row hidden":
+        seeing = [0, 2, 3]  # to a query that may see nothing PyTorch gives NaN, so it is not asked
     if mask is not None:
-        turned = torch.tensor(mask if mask.dtype == float else ~mask)
-        hidden = turned if turned.ndim == 2 else turned.broadcast_to(2, 4, 4, 4).reshape(8, 4, 4)
-    out, weights = ours(x, memory, mask=mask, need_weights=True)
-    expected, their_weights = theirs(a, b, b, attn_mask=hidden, average_attn_weights=False)
-    blind = np.isnan(their_weights.detach().numpy()).any(-1)  # a query that may see nothing: PyTorch gives NaN, we give 0
-    assert blind.any() == (name in ("a row hidden",)) or name == "each head"
-    assert (weights.data[blind] == 0).all()
-    near(np.where(blind[..., None], 0, weights.data), np.where(blind[..., None], 0, their_weights.detach().numpy()), 1e-13)
-    if blind.any():
-        return
-    near(out, expected, 1e-12)
-    g = np.random.default_rng(5).standard_normal(out.shape)
-    out.backward(mg.tensor(g))
+        turned = torch.tensor(mask if mask.dtype == float else ~mask)[..., seeing if mask.shape[-2] > 1 else slice(None), :]
+        hidden = turned.broadcast_to(2, 4, len(seeing), 4).reshape(8, len(seeing), 4)
+    with by(tier):
+        out, weights = ours(*inputs, mask=mask, need_weights=True)
+        same(ours(*inputs, mask=mask), out)
+        same(weights[:, :, sorted({0, 1, 2, 3} - {*seeing})].any(), np.array(False))
+        out = out[:, seeing]
+        expected, their_weights = theirs(a[:, seeing], b, c, attn_mask=hidden, average_attn_weights=False)
+        near(weights[:, :, seeing], their_weights, 1e-13)
+        near(out, expected, 1e-12)
+        g = np.random.default_rng(5).standard_normal(out.shape)
+        out.backward(mg.tensor(g))
     expected.backward(torch.tensor(g))
-    near(x.grad, a.grad, 1e-12)
-    near(memory.grad, b.grad, 1e-12)
+    for x, t in zip(inputs, (a, b, c), strict=True):
+        near(x.grad, t.grad, 1e-12)
     theirs_by_name = from_torch_state({name: p.grad for name, p in theirs.named_parameters()})
     for name, p in ours.named_parameters():
         near(p.grad, theirs_by_name[name], 1e-12)
+
+
+@pytest.mark.parametrize("batch_first", (True, False))
+def test_pytorchs_own_two_masks_are_one_of_ours_turned_over(batch_first):
+    ours, theirs, torch = pair(batch_first=batch_first)
+    turn = (lambda y: y) if batch_first else (lambda y: y.swapaxes(0, 1))
+    x = leaf(2, 4, 8)
+    a = torch.tensor(turn(x.data), requires_grad=True)
+    hidden = dict(key_padding_mask=~torch.tensor(PADDING[:, 0, 0]), attn_mask=~torch.tensor(causal_mask(4).data[0, 0]))
+    expected, their_weights = theirs(a, a, a, **hidden)
+    out, weights = ours(x, mask=MASKS["both"], need_weights=True)
+    near(out, turn(expected), 1e-12)
+    near(out, turn(theirs(a, a, a, need_weights=False, **hidden)[0]), 1e-12)
+    near(weights.mean(1), their_weights, 1e-13)  # PyTorch's weights are the mean over the heads, if not asked otherwise
+    g = np.random.default_rng(5).standard_normal(out.shape)
+    out.backward(mg.tensor(g))
+    expected.backward(torch.tensor(turn(g)))
+    near(x.grad, turn(a.grad), 1e-12)
 
 
 def test_a_state_with_keys_of_its_own_is_refused():

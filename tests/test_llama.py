@@ -188,22 +188,6 @@ def test_alibi_is_causal_depends_on_distance_alone_and_works_as_a_mask():
 # ---------------------------------------------------------------- RMSNorm, SwiGLU, the choice of norm
 
 
-def test_rms_norm_layer_equals_pytorchs():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
-    for settings in ({}, {"eps": 0.1}, {"elementwise_affine": False}):
-        for shape, dtype, tolerance in (((4,), "float64", 1e-13), ((3, 4), "float64", 1e-13), ((4,), "float32", 1e-5)):
-            ours, theirs = nn.RMSNorm(shape, **settings), torch.nn.RMSNorm(shape, **settings)
-            ours, theirs = (ours.double(), theirs.double()) if dtype == "float64" else (ours, theirs)
-            assert list(ours.state_dict()) == list(theirs.state_dict())
-            x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(dtype)
-            a, b = mg.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
-            y, z = ours(a), theirs(b)
-            near(y, z, tolerance)
-            (y**2).sum().backward()
-            (z**2).sum().backward()
-            near(a.grad, b.grad, tolerance * 10)
-
-
 def test_rms_norm_of_zeros_and_of_other_shapes():
     x = mg.zeros(2, 4, requires_grad=True)
     y = nn.RMSNorm(4)(x)

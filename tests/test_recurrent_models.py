@@ -1,8 +1,9 @@
 """The models on recurrent layers: attention by its formula, padding, causality, decoding, toy tasks; and dates --model."""
 
+import decoders
 import numpy as np
 import pytest
-from oracle import near, refuses, same
+from oracle import check_every_parameter, near, refuses, same
 
 import minigrad as mg
 from minigrad import functional as F
@@ -12,6 +13,7 @@ from minigrad.nn.utils import clip_grad_norm_
 from models.mlp import MLP
 from models.recipes import dates
 from models.recurrent import CELLS, AdditiveAttention, EncoderDecoder, Reader
+from models.samples import EncoderDecoderLoss
 
 
 def numbers(*shape, seed=0):
@@ -85,6 +87,17 @@ def test_no_logit_knows_a_later_target_token(cell, attention):
     before, after = one(SRC, TGT).data, one(SRC, changed).data
     same(before[:, :2], after[:, :2])
     assert np.abs(before[:, 2:] - after[:, 2:]).max(axis=(1, 2)).min() > 0
+
+
+@models
+def test_the_gradient_of_a_logit_with_respect_to_a_later_embedded_token_is_exactly_zero(cell, attention):
+    one = model(cell, attention, src_vocab_size=7)
+    decoders.check_causality(one, "embedding", {"plain": (lambda: one(SRC, TGT), TGT != 0)})
+
+
+@models
+def test_gradients_of_every_parameter_entry_by_entry(cell, attention):
+    check_every_parameter(EncoderDecoderLoss(cell=cell, attention=attention, dropout=0.0).double())
 
 
 @models
