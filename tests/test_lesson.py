@@ -54,6 +54,13 @@ WEIGHTS = [[0.232697, 0.383652, 0.383652], [0.253716, 0.056612, 0.689672], [0.12
 OUTPUT = [[0.616348, 0.767303, 0.616348], [0.310328, 0.746284, 0.943388], [0.668501, 0.878048, 0.453451]]
 
 
+def test_1_3_1_a_query_that_matches_one_key_gets_what_lies_under_that_key():
+    shelf = np.eye(3) * 100  # three books whose titles have nothing in common
+    output, weights = attend(shelf[1:2], shelf, normal(3, 5))
+    near(weights, [[0, 1, 0]], 1e-15)
+    near(output, normal(3, 5)[1:2], 1e-13)
+
+
 def test_1_3_2_queries_and_keys_may_differ_in_number_and_values_in_width():
     output, weights = attend(
         normal(5, 4), normal(7, 4), normal(7, 3)
@@ -123,6 +130,12 @@ def test_1_3_5_4_equal_keys_make_uniform_weights_and_queries_equal_to_keys_do_no
 
 
 # ---------------------------------------------------------------- 1.4 multi-head attention
+
+
+def test_1_4_1_heads_look_at_different_things_at_once():
+    _, weights = MultiHeadAttention(8, 2).double()(leaf(1, 5, 8) * 3, need_weights=True)
+    assert np.abs(weights.data[0, 0] - weights.data[0, 1]).max() > 0.1
+    near(weights.data.sum(-1), np.ones((1, 2, 5)), 1e-14)  # each shares out an attention of its own
 
 
 @pytest.mark.parametrize("num_heads, d_k", ((8, 64), (16, 32), (1, 512)))
@@ -305,10 +318,9 @@ def test_q2_d_model_must_be_a_multiple_of_the_heads_here_and_equal_heads_are_a_c
         attend(normal(4, 3), normal(4, 3, seed=1), normal(4, 2))[0],
         attend(normal(4, 5), normal(4, 5, seed=1), normal(4, 4))[0],
     ]
-    assert (np.concatenate(heads, axis=-1) @ normal(6, 10)).shape == (
-        4,
-        10,
-    )  # widths 2 and 4: any W^O (h d_v, d_model) takes them
+    joined = np.concatenate(heads, axis=-1) @ normal(6, 10)  # widths 2 and 4: any W^O (h d_v, d_model) takes them
+    assert joined.shape == (4, 10)
+    assert MultiHeadAttention(10, 3, head_dim=7)(mg.randn(1, 4, 10)).shape == (1, 4, 10)
 
 
 def test_q3_without_the_scale_scores_are_around_32_and_softmax_is_one_hot_and_flat():
@@ -325,7 +337,7 @@ def test_q4_eight_heads_of_a_thousand_tokens_take_32_megabytes_of_float32():
     zeros = mg.zeros(1, 8, 1000, 1)
     weights = F.attention_weights(zeros, zeros).data
     assert weights.dtype == np.float32 and weights.size == 8_000_000 and weights.nbytes == 32_000_000
-    assert 32 * weights.nbytes == 1_024_000_000 and round(weights.nbytes / 2**20, 1) == 30.5
+    assert 32 * weights.nbytes == 1_024_000_000 and round(weights.nbytes / 2**20, 1) == 30.5  # of one layer, forward only
 
 
 def test_q5_frequencies_fall_geometrically_from_one_to_just_above_a_ten_thousandth():
@@ -350,6 +362,15 @@ def test_q6_minus_infinity_is_added_before_softmax_and_masked_weights_are_exactl
 def test_q6_a_row_in_which_all_is_masked_gives_zero_where_the_formula_gives_nan():
     output, weights = attend(normal(2, 3), normal(4, 3), normal(4, 2), np.full((2, 4), -np.inf))
     assert not output.any() and not weights.any()
+
+
+def test_q6_a_large_negative_number_does_the_same_unless_all_is_masked():
+    q, k, v = normal(3, 3), normal(3, 3, seed=1), normal(3, 2)
+    allowed = np.array([[True, False, False], [True, True, False], [False, False, False]])
+    output, weights = attend(q, k, v, np.where(allowed, 0.0, -1e9))
+    same(weights[:2], attend(q, k, v, allowed)[1][:2])
+    near(weights[2], attend(q, k, v)[1][2], 1e-6)  # then it changes nothing: masked tokens are attended to, which nothing reports
+    assert not attend(q, k, v, allowed)[0][2].any()
 
 
 def test_q7_a_heads_query_matrix_is_512_by_64():
@@ -381,6 +402,34 @@ def test_q9_twice_the_length_is_four_times_the_weights_and_heads_do_not_matter()
 
     assert products(40, 8, 2) == 4 * products(20, 8, 2) and products(20, 16, 2) == 2 * products(20, 8, 2)
     assert [products(20, 8, h) for h in (1, 2, 8)] == [20 * 20 * 8] * 3  # n^2 d_k is one head; all of them n^2 d_model
+
+
+def multiplications(y):
+    """Of all matrix products on the way to y."""
+    return sum(math.prod(node.shape) * node.args[0].shape[-1] for node in nodes(y) if node.fun is np.matmul)
+
+
+@mg.definitions()
+def test_q9_multiplications_of_a_whole_layer_and_of_a_recurrence_and_how_many_must_wait_for_each_other():
+    for n, d in ((5, 8), (10, 8), (10, 16)):
+        x = mg.randn(1, n, d)
+        assert multiplications(MultiHeadAttention(d, 2)(x)) == 2 * n * n * d + 4 * n * d * d  # the second term is forgotten there
+        assert multiplications(nn.RNN(d, d, batch_first=True)(x)[0]) == 2 * n * d * d
+    depth = {}
+    for n in (5, 10):
+        for name, layer in (("recurrence", nn.RNN(8, 8, batch_first=True)), ("attention", MultiHeadAttention(8, 2))):
+            y = layer(mg.randn(1, n, 8))
+            depth[name, n] = longest_path(y[0] if name == "recurrence" else y)
+    assert depth["attention", 5] == depth["attention", 10] and depth["recurrence", 10] == depth["recurrence", 5] + 5
+
+
+def longest_path(y):
+    """The most matrix products on a way to y: what cannot be done side by side."""
+    products = {}
+    for node in nodes(y):
+        before = max((products.get(parent, 0) for parent in node.parents), default=0)
+        products[node] = before + (node.fun is np.matmul)
+    return products[y.node]
 
 
 def test_q10_a_residual_keeps_the_input_and_the_gradients_of_deep_stacks():
