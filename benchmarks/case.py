@@ -12,7 +12,10 @@ class Side:
 
     name: str
     build: Callable
-    needs: str = "numpy"  # the module without which this side cannot run
+    needs: str = "minigrad"  # the module without which this side cannot run; what its import takes is not the work's memory
+    checked: bool = True  # False where there is no figure: matrix products alone
+    may_fail: bool = False  # left out, with a sentence, where it cannot be built: a compiler that is not there
+    pinned: bool = False  # its library cannot be told how many threads to use, so its process gets that many cores
 
     def is_installed(self):
         return importlib.util.find_spec(self.needs) is not None
@@ -20,9 +23,20 @@ class Side:
 
 @dataclass(frozen=True)
 class Case:
-    """The first side is ours; ratios are ours / theirs. A step may hold many units, such as the 1,000 operations of a chain."""
+    """The first side is ours; ratios are ours / theirs. A step may hold many units, such as the 1,000 operations of a chain.
+
+    Long steps are taken fewer times: `steps` timed ones in a turn, `rounds` turns, `checked` steps whose losses must agree.
+    """
 
     name: str
     sides: tuple
     unit: str = "step"
     units: int = 1
+    rounds: int = 15
+    steps: int = 20
+    warm: int = 2  # steps at the start of each turn that are not timed: they bring caches and threads back
+    checked: int = 20
+    tolerance: float = 1e-4  # of the losses, absolute and relative
+
+
+GEMMS = "GEMMs alone"  # the side that does a step's matrix products and nothing else: the limit of all others

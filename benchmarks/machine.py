@@ -10,7 +10,7 @@ try:
 except ImportError:  # Windows
     resource = None
 
-PACKAGES = ("numpy", "torch", "autograd", "micrograd")
+PACKAGES = ("numpy", "torch", "jax", "autograd", "mygrad", "tinygrad", "micrograd")
 
 # They make OpenBLAS use another processor's kernels or block sizes, so that NumPy is slower than the machine.
 MISLEADING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
@@ -65,7 +65,24 @@ def page_faults():
 
 
 def peak_memory():
-    """The most memory this process ever held, in MB."""
-    if not resource:
+    """The most memory this process ever held, in MB. Linux tells it of the process itself; getrusage, which must do elsewhere,
+    counts from the process that started it."""
+    kilobytes = _status("VmHWM")
+    if kilobytes is None and resource:
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**10 if sys.platform == "darwin" else 1)
+    return None if kilobytes is None else kilobytes / 2**10
+
+
+def memory():
+    """The memory this process holds now, in MB; where that is not told, the most it held so far."""
+    kilobytes = _status("VmRSS")
+    return peak_memory() if kilobytes is None else kilobytes / 2**10
+
+
+def _status(name):
+    """A figure of Linux's /proc/self/status, in KiB, or None."""
+    try:
+        with open("/proc/self/status") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith(name))
+    except (OSError, StopIteration):
         return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

@@ -5,17 +5,18 @@ Only one works at a time; the others wait for their pipe.
 """
 
 import gc
+import importlib
 import multiprocessing
+import os
 import statistics
 import sys
 import time
+import traceback
 from contextlib import ExitStack
 
 from benchmarks import machine
+from benchmarks.case import GEMMS
 
-CHECKED = 20  # steps whose losses must agree before anything is timed
-TOLERANCE = 1e-4  # of float32 losses, absolute and relative
-WARM = 2  # steps at the start of each turn that are not timed: they bring caches and threads back
 PAUSE = 0.05  # seconds before a turn, in which the threads of the side before stop spinning
 
 
@@ -23,52 +24,62 @@ class Refusal(Exception):
     """The sides do not do the same work, or one cannot run: there is nothing to time."""
 
 
-def run(case, threads, rounds, steps):
-    """Check, then time: a result (dict) for each side that is installed, ours first."""
-    sides = [side for side in case.sides if side.is_installed()]
+def run(case, threads, rounds=None, steps=None):
+    """Check, then time: a result (dict) for each side that is installed, ours first. rounds and steps: the case's if not given."""
+    rounds, steps = rounds or case.rounds, steps or case.steps
     with ExitStack() as stack:
-        workers = [stack.enter_context(Worker(side, threads)) for side in sides]
-        for worker in workers:
-            worker.wait_until_built()
+        workers = [stack.enter_context(Worker(side, threads)) for side in case.sides if side.is_installed()]
+        workers = [worker for worker in workers if worker.is_built()]
         check(case, workers)
-        turns = alternate(workers, rounds, steps)
-    return [
-        result(case, threads, worker, [turn[worker] for turn in turns], [turn[workers[0]] for turn in turns], steps)
-        for worker in workers
-    ]
+        turns = alternate(case, workers, rounds, steps)
+    limit = next((worker for worker in workers if worker.side.name == GEMMS), None)
+    return [result(case, threads, worker, turns, workers[0], limit, steps) for worker in workers]
 
 
 def check(case, workers):
     """Refuse unless all sides, from the same weights on the same batches, have the same losses."""
-    ours, *others = [(worker.side.name, worker.turn(0, 0, CHECKED)["losses"]) for worker in workers]
+    told = [(worker.side, worker.turn(0, 0, case.checked)["losses"]) for worker in workers]
+    ours, *others = [(side.name, losses) for side, losses in told if side.checked]
     for name, losses in others:
         for number, (a, b) in enumerate(zip(ours[1], losses, strict=True)):
-            if not abs(a - b) <= TOLERANCE * (1 + abs(b)):  # NaN refuses too
+            if not abs(a - b) <= case.tolerance * (1 + abs(b)):  # NaN refuses too
                 raise Refusal(
                     f"{case.name}: at step {number} the loss of {ours[0]} is {a:.6g}, of {name} {b:.6g}. They do not compute "
                     "the same, so their times are not compared."
                 )
 
 
-def alternate(workers, rounds, steps):
+def alternate(case, workers, rounds, steps):
     """A dict worker -> turn for each round; every other round in reverse order, so that nobody always comes first."""
     turns = []
     for i in range(rounds):
-        first = CHECKED + i * (WARM + steps)
-        turns.append({worker: worker.turn(first, WARM, steps) for worker in workers[:: 1 if i % 2 == 0 else -1]})
+        first = case.checked + i * (case.warm + steps)
+        turns.append({worker: worker.turn(first, case.warm, steps) for worker in workers[:: 1 if i % 2 == 0 else -1]})
     return turns
 
 
-def result(case, threads, worker, turns, ours, steps):
-    """A side's figures: a round's time is its whole time / its steps, so that the garbage collector's rare work counts."""
-    seconds = [turn["seconds"] / (steps * case.units) for turn in turns]
-    ratios = [a["seconds"] / b["seconds"] for a, b in zip(ours, turns, strict=True)]
-    faults = statistics.median(turn["page faults"] for turn in turns) / steps
+def result(case, threads, worker, turns, ours, limit, steps):
+    """A side's figures: a round's time is its whole time / its steps, so that the garbage collector's rare work counts.
+
+    Ratios are taken within each round: ours / this side's, and the time of the matrix products alone / this side's.
+    """
+    times = [turn[worker]["seconds"] for turn in turns]
+    mine = [turn[worker] for turn in turns]
+    peak = mine[-1]["peak MB"]
     return {
         "case": case.name, "threads": threads, "side": worker.side.name, "unit": case.unit,
-        "seconds": quartiles(seconds), "ratio": quartiles(ratios), "rounds": seconds,
-        "peak MB": turns[-1]["peak MB"], "page faults a step": faults, "blas": worker.blas,
+        "seconds": quartiles([t / (steps * case.units) for t in times]),
+        "ratio": quartiles([turn[ours]["seconds"] / t for turn, t in zip(turns, times, strict=True)]),
+        "of GEMM limit": limit and quartiles([turn[limit]["seconds"] / t for turn, t in zip(turns, times, strict=True)]),
+        "rounds": [t / (steps * case.units) for t in times], "steps a round": steps,
+        "peak MB": peak, "MB over import": over(peak, worker.imported), "MB over inputs": over(peak, worker.built),
+        "page faults a step": statistics.median(turn["page faults"] for turn in mine) / steps,
+        "cores busy": statistics.median(turn["cpu seconds"] / turn["seconds"] for turn in mine), "blas": worker.blas,
     }  # fmt: skip
+
+
+def over(peak, before):
+    return None if peak is None or before is None else peak - before
 
 
 def quartiles(values):
@@ -90,8 +101,17 @@ class Worker:
         self.process.start()
         far_end.close()  # the child holds the only one, so that we hear when it dies
 
-    def wait_until_built(self):
-        self.blas = self._receive()
+    def is_built(self):
+        """Wait until it is; False, and a sentence, where it cannot be and may fail."""
+        told = self._receive()
+        if "failed" in told:
+            sentence = f"{self.side.name} cannot be measured here: {told['failed']}"
+            if not self.side.may_fail:
+                raise Refusal(sentence)
+            print(sentence, file=sys.stderr)
+            return False
+        self.imported, self.built, self.blas = told["imported MB"], told["built MB"], told["blas"]
+        return True
 
     def turn(self, first, warm, count):
         """Take `warm` and then `count` timed steps from number `first`."""
@@ -115,10 +135,19 @@ class Worker:
 
 def serve(pipe, side, threads):
     """The life of a side's process: build, then take steps when asked, until the pipe closes."""
-    step = side.build()
-    limit_threads(threads)  # after building: only libraries that are loaded can be limited
+    if side.pinned and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    importlib.import_module(side.needs)
+    told = {"imported MB": machine.memory()}
     try:
-        pipe.send(machine.blas())
+        step = side.build()
+        limit_threads(threads)  # after building: only libraries that are loaded can be limited
+    except Exception as error:
+        traceback.print_exc()
+        pipe.send({"failed": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"})
+        return
+    try:
+        pipe.send({**told, "built MB": machine.memory(), "blas": machine.blas()})
         while True:
             pipe.send(take(step, *pipe.recv()))
     except (EOFError, BrokenPipeError):
@@ -138,7 +167,7 @@ def take(step, first, warm, count):
     gc.collect()  # what earlier turns left behind is not this turn's work
     for number in range(first, first + warm):
         step(number)
-    faults, start = machine.page_faults(), time.perf_counter()
+    faults, cpu, start = machine.page_faults(), time.process_time(), time.perf_counter()
     losses = [step(number) for number in range(first + warm, first + warm + count)]
-    seconds, faults = time.perf_counter() - start, machine.page_faults() - faults
-    return {"seconds": seconds, "losses": losses, "page faults": faults, "peak MB": machine.peak_memory()}
+    seconds, cpu, faults = time.perf_counter() - start, time.process_time() - cpu, machine.page_faults() - faults
+    return {"seconds": seconds, "cpu seconds": cpu, "losses": losses, "page faults": faults, "peak MB": machine.peak_memory()}

@@ -15,10 +15,10 @@ from benchmarks.case import Case, Side
 OPS = 1000
 
 
-def cases(tiny=False):
+def cases(job="overhead", tiny=False):
     ops = 20 if tiny else OPS
     return [
-        Case(f"overhead, {what}, {passes}", tuple(
+        Case(f"{job}, {what}, {passes}", tuple(
             Side(name, partial(build, shape, ops, passes == "both"), needs)
             for name, build, needs in LIBRARIES
             if shape == () or name != "micrograd"  # which knows single numbers only
@@ -118,7 +118,7 @@ def raw_numpy(shape, ops, backward):
 
 
 LIBRARIES = (  # name, build, the module it needs
-    ("minigrad", minigrad, "numpy"),
+    ("minigrad", minigrad, "minigrad"),
     ("torch", torch, "torch"),
     ("HIPS autograd", hips_autograd, "autograd"),
     ("micrograd", micrograd, "micrograd"),

@@ -1,0 +1,154 @@
+"""The jobs `reference`, `tiny`, `small` and `large`: a training step of a GPT. Knows the sizes, the settings, and the step of
+each library; PyTorch's model stands in torch_gpt.py, the one for libraries without modules in functional_gpt.py.
+
+All start from the weights of our model at one seed and see the same windows of Python's manual, its characters folded into
+65 tokens: a text that can be learned, so that losses which agree say something.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from benchmarks.case import GEMMS, Case, Side
+from minigrad import functional as F
+from minigrad import manual_seed, optim
+from minigrad.machine import keep_freed_memory
+from minigrad.nn.utils import clip_grad_norm_
+from models.gpt import GPT
+from models.recipes.text import manual, windows
+
+SIZES = {  # reference is nanoGPT's recipe for a processor without graphics card
+    "reference": dict(layers=4, heads=4, d_model=128, context=64, batch=12),
+    "tiny": dict(layers=1, heads=2, d_model=32, context=16, batch=16),
+    "small": dict(layers=2, heads=4, d_model=64, context=32, batch=64),
+    "large": dict(layers=6, heads=6, d_model=384, context=256, batch=4),
+}
+TRIAL = dict(layers=2, heads=2, d_model=16, context=8, batch=2)  # for --tiny
+VOCABULARY = 65
+BATCHES = 64  # that many are built; later steps begin again with the first
+LR, WARMUP, BETAS, DECAY, CLIP = 1e-3, 100, (0.9, 0.99), 0.1, 1.0
+
+
+def cases(name, tiny=False):
+    size = TRIAL if tiny else SIZES[name]
+    sides = (
+        Side("minigrad", partial(ours, size)),
+        Side("torch", partial(torch_step, size), "torch"),
+        Side("torch fused", partial(torch_step, size, fused=True), "torch"),
+        Side("torch tuned", partial(torch_step, size, fused=True, tuned=True), "torch"),
+        Side("torch manual", partial(torch_step, size, manual=True), "torch"),
+        Side(GEMMS, partial(gemms, size), checked=False),
+    )
+    long = dict(steps=3, warm=1) if name == "large" and not tiny else {}
+    return [Case(name, sides, **long)]
+
+
+# ---------------------------------------------------------------- what all sides share
+
+
+def our_model(size):
+    manual_seed(0)
+    sizes = dict(d_model=size["d_model"], num_heads=size["heads"], num_layers=size["layers"], max_len=size["context"])
+    return GPT(VOCABULARY, dropout=0.0, bias=False, **sizes)
+
+
+def our_weights(size):
+    """{name: array} of our model at its first values."""
+    return {name: p.data for name, p in our_model(size).named_parameters()}
+
+
+def all_batches(size):
+    """[(tokens (B, T), the ones that follow (B, T))], the same in every process."""
+    text = np.frombuffer(manual().encode("ascii", "replace"), np.uint8)[:100_000].astype(np.int64) % VOCABULARY
+    rng = np.random.default_rng(0)
+    starts = rng.integers(len(text) - size["context"] - 1, size=(BATCHES, size["batch"]))
+    return [windows(text, row, size["context"]) for row in starts]
+
+
+def rate(number):
+    """The learning rate of a step: a linear warmup."""
+    return LR * min(1.0, (number + 1) / WARMUP)
+
+
+def set_rate(optimizer, number):
+    for group in optimizer.param_groups:
+        group["lr"] = rate(number)
+
+
+# ---------------------------------------------------------------- ours, PyTorch's
+
+
+def ours(size):
+    keep_freed_memory()  # as the trainer does
+    model, batches = our_model(size), all_batches(size)
+    parameters = list(model.parameters())
+    matrices, others = [p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim <= 1]
+    optimizer = optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}], betas=BETAS)
+
+    def step(number):
+        set_rate(optimizer, number)
+        tokens, following = batches[number % BATCHES]
+        loss = F.cross_entropy(model(tokens).reshape(-1, VOCABULARY), following.reshape(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        clip_grad_norm_(parameters, CLIP)
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def torch_step(size, fused=None, tuned=False, manual=False):
+    """PyTorch eager. fused: its fastest AdamW; tuned: its freed memory kept as ours is; manual: attention step by step."""
+    import torch
+
+    from benchmarks import torch_gpt
+
+    if tuned:
+        keep_freed_memory()
+    model = torch_gpt.GPT(VOCABULARY, size["layers"], size["heads"], size["d_model"], size["context"], manual)
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in our_weights(size).items()})
+    optimizer = torch.optim.AdamW(torch_gpt.groups(model, DECAY), betas=BETAS, fused=fused)
+    batches = [(torch.from_numpy(tokens), torch.from_numpy(following)) for tokens, following in all_batches(size)]
+    parameters = list(model.parameters())
+
+    def step(number):
+        set_rate(optimizer, number)
+        tokens, following = batches[number % BATCHES]
+        loss = torch.nn.functional.cross_entropy(model(tokens).view(-1, VOCABULARY), following.view(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, CLIP)
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+# ---------------------------------------------------------------- the limit
+
+
+def products(size):
+    """The matrix products of a forward pass, as (left shape, right shape, how often)."""
+    B, T, C, H = size["batch"], size["context"], size["d_model"], size["heads"]
+    N, D = B * T, C // H
+    linear = [((N, C), (C, out)) for out in (3 * C, C, 4 * C)] + [((N, 4 * C), (4 * C, C))]
+    attention = [((B, H, T, D), (B, H, D, T)), ((B, H, T, T), (B, H, T, D))]
+    return [(*pair, size["layers"]) for pair in linear + attention] + [((N, C), (C, VOCABULARY), 1)]
+
+
+def gemms(size):
+    """A step's matrix products and nothing else, into arrays that are already there: x @ w, and backward g @ w^T and x^T @ g."""
+    rng = np.random.default_rng(0)
+    work = []
+    for left, right, count in products(size):
+        x, w = rng.random(left, np.float32), rng.random(right, np.float32)
+        g, dx, dw = np.matmul(x, w), np.empty_like(x), np.empty_like(w)
+        work += [(x, w, g), (g, w.swapaxes(-1, -2), dx), (x.swapaxes(-1, -2), g, dw)] * count
+
+    def step(number):
+        for a, b, out in work:
+            np.matmul(a, b, out=out)
+        return 0.0
+
+    return step
