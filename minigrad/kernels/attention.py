@@ -12,32 +12,42 @@ SAFE = 30.0  # exp(30) times large values is far from the end of float32, a smal
 
 
 def attention(q, k, v, mask, kept, scale):
-    """With e = exp(scores, masked) and t its row sums: y = (e kept) v / t. Saved: e, t, and q, k and v as they were used.
+    """With e = exp(scores, masked) and t its row sums: y = (e kept) v / t. Saved: e, t, and scale q, k and v as they were used.
 
     Scores within +-SAFE need no shift by the row's maximum, so their rows are not searched for it. The same look at the
     smallest and largest score finds a NaN, which may stand in padding: then keys that nobody may see, and queries that may
-    see nothing, are set to 0 first.
+    see nothing, are set to 0 first. The scale goes into q, which is smaller than the scores, and the division into y.
     """
+    q = q * np.asarray(scale, q.dtype)
     with np.errstate(invalid=None if mask is None else "ignore"):  # what is masked may hold anything, and is found below
         e = q @ k.mT
-        e *= scale
         if e.size and -SAFE < e.min() and e.max() < SAFE and (mask is None or mask.dtype == bool):
             np.exp(e, out=e)
             if mask is not None:
-                e *= mask
+                e *= mask.astype(e.dtype)  # converted once, not anew for every head
         else:
             q, (k, v) = without_blind(q, mask), without_unseen(k, v, mask)
-            e = shifted_exp(q @ k.mT * np.asarray(scale, q.dtype), mask)
+            e = shifted_exp(q @ k.mT, mask)
         total = e @ np.ones((e.shape[-1], 1), e.dtype)
         if mask is not None or not e.size:
             total[total == 0] = 1  # a row with nothing to attend to: 0 / 1
         p = e if kept is None else e * kept
-        y = p @ v
+        y = product(p, v, q)
         if mask is not None and not np.isfinite(y.sum()):
             k, v = without_unseen(k, v, mask)
-            y = p @ v
+            y = product(p, v, q)
     y /= total
     return y, (e, total, q, k, v)
+
+
+def product(a, b, like):
+    """a @ b, laid out in memory as `like`: heads cut from the columns of one matrix are written as its columns, so that
+    merging them again is no copy."""
+    if like.flags.c_contiguous:
+        return a @ b
+    lead = a.shape[:-2] if a.shape[:-2] == b.shape[:-2] else np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.empty_like(like, np.result_type(a, b), shape=(*lead, a.shape[-2], b.shape[-1]))
+    return np.matmul(a, b, out=out)
 
 
 def without_unseen(k, v, mask):
@@ -66,7 +76,7 @@ def shifted_exp(scores, mask):
 
 def attention_backward(g, y, saved, needs, q, k, v, mask, kept, scale):
     """With h = g / t: dv = (e kept)^T h. Through the softmax ds = e (dp - sum over keys of dp p), dp = (h v^T) kept, and that
-    sum is the sum of h y over the width, since y = p v. Then dq = scale ds k, dk = scale ds^T q."""
+    sum is the sum of h y over the width, since y = p v. Then dq = scale ds k, dk = ds^T (scale q)."""
     e, total, q, k, v = saved
     h = g / total
     ds = h @ v.mT
@@ -74,13 +84,14 @@ def attention_backward(g, y, saved, needs, q, k, v, mask, kept, scale):
         ds *= kept
     ds -= np.einsum("...i,...i->...", h, y)[..., None]
     ds *= e
-    dmask = ds.copy() if needs[3] else None
-    ds *= scale
+    dq = product(ds, k, q) if needs[0] else None
+    if needs[0]:
+        dq *= np.asarray(scale, dq.dtype)
     return (
-        ds @ k if needs[0] else None,
-        ds.mT @ q if needs[1] else None,
-        (e if kept is None else e * kept).mT @ h if needs[2] else None,
-        dmask,
+        dq,
+        product(ds.mT, q, k) if needs[1] else None,
+        product((e if kept is None else e * kept).mT, h, v) if needs[2] else None,
+        ds if needs[3] else None,
         None,
         None,
     )
