@@ -263,9 +263,9 @@ def pictures(recipe, model, folder, rows, figures, say):
         names.append("loss.png")
     looked = recipe.attention(model, recipe.example) if hasattr(recipe, "attention") else None
     if looked:
-        written, weights = looked
+        written, weights, *read = looked  # what was read, where it is not the example's characters
         title = getattr(recipe, "attention_title", "What the decoder looks at in the source while it writes each character")
-        viz.attention_map(weights, recipe.example, written, folder / "attention.png", title)
+        viz.attention_map(weights, read[0] if read else recipe.example, written, folder / "attention.png", title)
         names.append("attention.png")
     names += recipe.pictures(model, folder, rows, figures)
     say(f"Saved in {folder}: model.safetensors, config.json, metrics.jsonl, result.json and the picture{'s' * (len(names) != 1)} {' and '.join(names) or '(none)'}")

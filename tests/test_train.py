@@ -14,6 +14,7 @@ import minigrad as mg
 from minigrad import generate, saving, train
 from minigrad.trainer import Recipe, TrainingError, fit
 from models.recipes import dates
+from models.recipes.pairs import EOS
 
 ROOT = Path(__file__).parent.parent
 SMALL = ["--steps", "6", "--layers", "1", "--d-model", "16", "--d-ff", "16", "--heads", "2", "--batch-size", "8"]
@@ -57,7 +58,7 @@ def test_what_is_written_fits_the_model():
     rng = np.random.default_rng(0)
     for day in dates.split(0)[0][:500]:
         for form in dates.FORMATS:
-            assert dates.decode([*dates.encode(dates.write(day, form, rng)), dates.EOS]).strip()
+            assert dates.decode([*dates.encode(dates.write(day, form, rng)), EOS]).strip()
 
 
 def test_a_batch_depends_on_seed_and_step_only():

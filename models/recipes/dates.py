@@ -11,12 +11,8 @@ import string
 
 import numpy as np
 
-from minigrad import functional as F
 from minigrad import random
-from minigrad.modes import no_grad
-from minigrad.trainer import Recipe
-from models.recurrent import EncoderDecoder
-from models.transformer import Transformer
+from models.recipes.pairs import RESERVED, Pairs, until_end
 
 FIRST, LAST = datetime.date(1950, 1, 1), datetime.date(2049, 12, 31)
 EXAMPLE = datetime.date(2026, 11, 29)
@@ -41,10 +37,9 @@ FORMATS = (
     "{dd}-{mm}-{yy}",  # 29-11-26
 )
 
-PAD, BOS, EOS = 0, 1, 2
 CHARACTERS = string.digits + string.ascii_letters + " ,./-"
-NUMBER = {c: i + 3 for i, c in enumerate(CHARACTERS)}
-VOCABULARY = len(CHARACTERS) + 3
+NUMBER = {c: i + RESERVED for i, c in enumerate(CHARACTERS)}
+VOCABULARY = len(CHARACTERS) + RESERVED
 MAX_LENGTH = 48
 
 
@@ -88,17 +83,7 @@ def encode(text):
 
 def decode(tokens):
     """The characters up to the end token."""
-    tokens = list(tokens)
-    tokens = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
-    return "".join(CHARACTERS[t - 3] for t in tokens if t >= 3)
-
-
-def padded(sequences):
-    """Rows of different length as one array, filled up with PAD."""
-    out = np.full((len(sequences), max(map(len, sequences))), PAD)
-    for row, sequence in zip(out, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    return out
+    return "".join(CHARACTERS[t - RESERVED] for t in until_end(tokens) if t >= RESERVED)
 
 
 def split(seed):
@@ -108,18 +93,17 @@ def split(seed):
     return days[4000:], days[:1000], days[1000:4000]
 
 
-RECURRENT = {f"{cell}{looks}": (cell, bool(looks)) for looks in ("", "-attention") for cell in ("lstm", "gru")}  # (cell, attention?)
-
-
-class Dates(Recipe):
-    """Data, model, loss and metric of the default run."""
+class Dates(Pairs):
+    """Data and metric of the default run."""
 
     name = "dates"
     help = "an encoder-decoder reads dates as people write them and answers in ISO (a minute)"
     defaults = dict(steps=800, batch_size=64, lr=4e-3, d_model=64, layers=2, heads=4, d_ff=128, dropout=0.0, norm="post", label_smoothing=0.0, model="transformer")  # fmt: skip
-    choices = {"model": ("transformer", *RECURRENT)}
     metric = "exact match"
     example = "29th of november 2026"
+    vocab_size, max_len, max_new = VOCABULARY, MAX_LENGTH, 12
+    encode, decode = staticmethod(encode), staticmethod(decode)
+    label = staticmethod(lambda number: CHARACTERS[number - RESERVED])
 
     def __init__(self, settings):
         super().__init__(settings)
@@ -131,44 +115,18 @@ class Dates(Recipe):
         rng = random.fresh("dates", 0, worker)
         return [(write(day, FORMATS[i % len(FORMATS)], rng), day.isoformat()) for i, day in enumerate(days[:count])]
 
-    def model(self):
-        """The Transformer, or an encoder-decoder of the same width and depth that reads and writes with LSTMs or GRUs."""
-        s = self.settings
-        if s["model"] in RECURRENT:
-            cell, attention = RECURRENT[s["model"]]
-            return EncoderDecoder(VOCABULARY, s["d_model"], s["layers"], cell, attention, s["dropout"], max_len=MAX_LENGTH, pad=PAD)
-        return Transformer(
-            VOCABULARY, s["d_model"], s["heads"], s["layers"], s["d_ff"], s["dropout"], max_len=MAX_LENGTH, pad=PAD, norm=s["norm"]
-        )
-
     def batch(self, step):
         """(src (B, Ts), tgt (B, 12)): dates written anew for every step."""
         rng = random.fresh("data", step)
         days = [self.training[i] for i in rng.integers(len(self.training), size=self.settings["batch_size"])]
         forms = rng.integers(len(FORMATS), size=len(days))
-        src = padded([encode(write(day, FORMATS[form], rng)) for day, form in zip(days, forms, strict=True)])
-        tgt = np.array([[BOS, *encode(day.isoformat()), EOS] for day in days])
-        return src, tgt
-
-    def loss(self, model, batch):
-        """Each character of the answer from the date and the right characters before it (teacher forcing)."""
-        src, tgt = batch
-        logits = model(src, tgt[:, :-1])  # (B, 11, V)
-        smoothing = self.settings["label_smoothing"]
-        return F.cross_entropy(logits.reshape(-1, VOCABULARY), tgt[:, 1:].reshape(-1), ignore_index=PAD, label_smoothing=smoothing)
-
-    def answer(self, model, texts):
-        """The model's ISO date for each text, greedily."""
-        return [decode(row) for row in model.generate(padded([encode(text) for text in texts]), BOS, EOS, max_new=12)]
+        return self.rows([(write(day, FORMATS[form], rng), day.isoformat()) for day, form in zip(days, forms, strict=True)])
 
     def evaluate(self, model, final=False):
         """The share of held-out dates answered right to the last character; at the end by format too."""
         examples = self.fixed["test" if final else "validation"]
-        right = []
-        for start in range(0, len(examples), 128):
-            part = examples[start : start + 128]
-            answers = self.answer(model, [text for text, _ in part])
-            right += [answer == iso for answer, (_, iso) in zip(answers, part, strict=True)]
+        answers = self.answers(model, [text for text, _ in examples])
+        right = [answer == iso for answer, (_, iso) in zip(answers, examples, strict=True)]
         figures = {self.metric: float(np.mean(right))}
         if final:
             figures["by format"] = {
@@ -180,17 +138,3 @@ class Dates(Recipe):
         """(source, prediction, target) rows."""
         part = self.fixed["validation"][:count]
         return [(text, answer, iso) for (text, iso), answer in zip(part, self.answer(model, [t for t, _ in part]), strict=True)]
-
-    @no_grad()
-    def attention(self, model, text):
-        """(what was written, weights (H, Tt, Ts)): where the last decoder layer looked in the source for each character.
-        None of a model that does not look."""
-        layer = model.decoder[-1].cross_attention if isinstance(model, Transformer) else model.attention
-        if layer is None:
-            return None
-        src = np.array([encode(text)])
-        written = model.generate(src, BOS, EOS, max_new=12)  # (1, Tt)
-        layer.keep_weights = True
-        model(src, np.concatenate([[[BOS]], written[:, :-1]], axis=1))
-        layer.keep_weights = False
-        return [{PAD: "pad", BOS: "start", EOS: "end"}.get(t) or CHARACTERS[t - 3] for t in written[0]], layer.weights[0]

@@ -1,0 +1,83 @@
+"""What dates and translate share: an encoder-decoder reads a source and writes its target, one token after another.
+
+Knows rows of tokens, padding and teacher forcing; not what is written in them, nor where it comes from.
+"""
+
+import numpy as np
+
+from minigrad import functional as F
+from minigrad.modes import no_grad
+from minigrad.trainer import Recipe
+from models.recurrent import EncoderDecoder
+from models.transformer import Transformer
+
+PAD, BOS, EOS = 0, 1, 2
+RESERVED = 3  # token numbers that are no text
+NAMES = {PAD: "pad", BOS: "start", EOS: "end"}
+RECURRENT = {f"{cell}{looks}": (cell, bool(looks)) for looks in ("", "-attention") for cell in ("lstm", "gru")}  # (cell, attention?)
+
+
+class Pairs(Recipe):
+    """Subclasses set vocab_size, max_len (the longest row a model must know places for) and max_new (the tokens of the longest
+    answer), and define encode(text) -> token numbers, decode(numbers) -> text, label(number) -> how one is shown in a picture."""
+
+    choices = {"model": ("transformer", *RECURRENT)}
+
+    def model(self):
+        """The Transformer, or an encoder-decoder of the same width and depth that reads and writes with LSTMs or GRUs."""
+        s, sizes = self.settings, dict(max_len=self.max_len, pad=PAD)
+        if s["model"] in RECURRENT:
+            cell, attention = RECURRENT[s["model"]]
+            return EncoderDecoder(self.vocab_size, s["d_model"], s["layers"], cell, attention, s["dropout"], **sizes)
+        return Transformer(self.vocab_size, s["d_model"], s["heads"], s["layers"], s["d_ff"], s["dropout"], norm=s["norm"], **sizes)
+
+    def rows(self, pairs):
+        """(src (B, Ts), tgt (B, Tt)) of (source, target) texts."""
+        sources, targets = zip(*pairs, strict=True)
+        return padded([self.encode(text) for text in sources]), padded([[BOS, *self.encode(text), EOS] for text in targets])
+
+    def loss(self, model, batch):
+        """Each token of the target from the source and the right tokens before it (teacher forcing)."""
+        src, tgt = batch
+        logits, following = model(src, tgt[:, :-1]), tgt[:, 1:]  # (B, Tt - 1, V)
+        smoothing = self.settings["label_smoothing"]
+        return F.cross_entropy(logits.reshape(-1, self.vocab_size), following.reshape(-1), ignore_index=PAD, label_smoothing=smoothing)
+
+    def answer(self, model, texts, beam=1):
+        """The model's target for each source: always the likeliest token, or the likeliest whole of several beams."""
+        src = padded([self.encode(text) for text in texts])
+        return [self.decode(until_end(row)) for row in model.generate(src, BOS, EOS, self.max_new, beam)]
+
+    def answers(self, model, texts):
+        """The same for any number of texts, 128 at once."""
+        parts = (texts[start : start + 128] for start in range(0, len(texts), 128))
+        return [answer for part in parts for answer in self.answer(model, part)]
+
+    @no_grad()
+    def attention(self, model, text):
+        """(what was written, weights (H, Tt, Ts), what was read): where the last decoder layer looked in the source for each
+        token. None of a model that does not look."""
+        layer = model.decoder[-1].cross_attention if isinstance(model, Transformer) else model.attention
+        if layer is None:
+            return None
+        src = np.array([self.encode(text)])
+        written = model.generate(src, BOS, EOS, self.max_new)  # (1, Tt)
+        layer.keep_weights = True
+        model(src, np.concatenate([[[BOS]], written[:, :-1]], axis=1))
+        layer.keep_weights = False
+        names = [[NAMES.get(token) or self.label(token) for token in row] for row in (written[0], src[0])]
+        return names[0], layer.weights[0], names[1]
+
+
+def padded(sequences):
+    """Rows of different length as one array, filled up with PAD."""
+    out = np.full((len(sequences), max(map(len, sequences))), PAD)
+    for row, sequence in zip(out, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return out
+
+
+def until_end(tokens):
+    """The tokens before the first EOS, as a list."""
+    tokens = list(tokens)
+    return tokens[: tokens.index(EOS)] if EOS in tokens else tokens
