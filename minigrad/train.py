@@ -24,6 +24,7 @@ examples:
   python -m minigrad.train text                     a GPT learns to write like Python's manual
   python -m minigrad.train text --text my.txt --context 128
   python -m minigrad.train text --tokens bpe --vocab-size 512
+  python -m minigrad.train translate --pairs my.tsv learn to translate from sentence pairs of your own
   python -m minigrad.train my_recipe.py             a recipe of your own: a file with a class that extends
                                                     minigrad.trainer.Recipe
 
@@ -101,6 +102,7 @@ def parse(argv):
     parser.add_argument("--model", metavar="NAME", help="the architecture, where a recipe has several: dates --model lstm")
     parser.add_argument("--distance", type=positive, help="recall: how far back the answer may lie")
     parser.add_argument("--text", metavar="FILE", help="the text to learn from, in UTF-8")
+    parser.add_argument("--pairs", metavar="FILE", help="translate: your sentence pairs, in UTF-8, a source, a tab and its target on each line")
     parser.add_argument("--tokens", metavar="NAME", help="what a token is: characters, or bpe (pieces of words, learned from the text)")
     parser.add_argument("--vocab-size", type=positive, help="how many tokens bpe may have, from 256")
     parser.add_argument("--length", type=positive, help="reverse, sort, copy: the longest word, in letters")
@@ -159,6 +161,8 @@ def run(recipe, model, folder, options):
     say = (lambda *_: None) if options.quiet else print
     say(f"{recipe.name}: {recipe.help}" if recipe.help else recipe.name)
     say(f"{type(model).__name__} of {parameters:,} parameters, {settings['steps']} steps of {settings['batch_size']}, seed {options.seed} -> {folder}")  # fmt: skip
+    if recipe.note:
+        say(recipe.note)
     show = Progress(recipe, settings["steps"], folder, options.quiet)
     stopped = False
     try:

@@ -21,10 +21,11 @@ class Recipe:
     name, help   for the command line          defaults   settings (steps, batch_size, lr ...) and their first values
     metric       the key of `evaluate`'s figure that counts        share   is it a share of 1, to be shown in percent?
     generating   the options of minigrad.generate that `stream` understands
+    note         a sentence to be said before training begins, such as what was found in a file
     choices      for settings that are names, those there are: {"model": ("lstm", "transformer")}
     """
 
-    name = help = metric = None
+    name = help = metric = note = None
     share = True
     defaults = {}
     generating = ()

@@ -8,7 +8,7 @@ from pathlib import Path
 from minigrad import manual_seed, saving
 from minigrad.trainer import Recipe
 
-NAMES = ("dates", "text", "reverse", "sort", "copy", "add", "mlm", "recall")
+NAMES = ("dates", "translate", "text", "reverse", "sort", "copy", "add", "mlm", "recall")
 MODULES = {name: f"models.recipes.{name}" for name in NAMES}
 
 

@@ -1,0 +1,200 @@
+"""translate: an encoder-decoder learns from your own sentence pairs, and translates. Knows files of pairs; not a single language.
+
+A pairs file is text in UTF-8 with a pair on each line: the source, a tab, its target; further columns are passed over, as in
+the files of tatoeba.org. Nine tenths of the sources are learned from. Which, is fixed by a hash of the source: a sentence
+with several translations is on one side only, and no seed moves it to the other.
+"""
+
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+
+from minigrad import random
+from minigrad.data import TOKENS, remembered, vocabulary
+from models.recipes.pairs import RESERVED, Pairs
+from models.recipes.sequences import hash_of
+
+FEWEST = 100  # pairs; of fewer there is nothing to learn but those themselves
+PARTS = {0: "test", 10: "validation"}  # of 20, by the hash; the others are for training
+
+FORMAT = """A pairs file is text in UTF-8 with a pair on each line, the source, a tab, the target, such as
+Good morning.\tGuten Morgen.
+Of two spreadsheet columns one makes it by saving them as tab-separated text."""
+
+
+class Translate(Pairs):
+    """Source and target share one vocabulary, learned from the training pairs; the metric is chrF where sacrebleu is installed."""
+
+    name = "translate"
+    help = "an encoder-decoder translates: --pairs FILE.tsv, your own sentence pairs, a source, a tab and its target on each line"
+    defaults = dict(
+        pairs=None, tokens="bpe", vocab_size=1000, context=64, steps=2000, batch_size=64, lr=2e-3, d_model=128, layers=2, heads=4,
+        d_ff=512, dropout=0.1, norm="pre", label_smoothing=0.1, model="transformer",
+    )  # fmt: skip
+    choices = {**Pairs.choices, "tokens": TOKENS}
+    metric, share = "chrF", False
+    evaluate_every = 200
+    generating = ("beam",)
+    attention_title = "What the decoder looks at in the source while it writes each token"
+    example = ""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        if "vocabulary" in self.settings:  # a run remembers it: to translate, its pairs are not needed
+            self.vocabulary = remembered(self.settings["vocabulary"], RESERVED)
+        else:
+            self._learn_from(read(self.settings["pairs"]))
+        self.vocab_size = len(self.vocabulary)
+        self.max_len = self.max_new = self.settings["context"] + 1  # with the start, or the end
+
+    # -------- data
+
+    def _learn_from(self, pairs):
+        """Split the pairs, learn the vocabulary, and leave out what is longer than the model can read."""
+        parts = {part: [pair for pair in pairs if part_of(pair[0]) == part] for part in ("training", *PARTS.values())}
+        known = pairs if self.settings["tokens"] == "characters" else parts["training"]
+        text = "\n".join(sentence for pair in known for sentence in pair)
+        self.vocabulary = vocabulary(self.settings["tokens"], text, self.settings["vocab_size"], RESERVED)
+        self.settings["vocabulary"] = self.vocabulary.to_json()
+        short = {part: [pair for pair in found if self._fits(pair)] for part, found in parts.items()}
+        self._check(len(pairs), short)
+        self.training = short["training"]
+        self.held = {part: by_source(short[part]) for part in PARTS.values()}
+        self.example = min(self.held["validation"], key=lambda source: (any(c in source for c in "\"'$`\\!"), hash_of(source)))
+        self.metric, self.share = ("chrF", False) if scorer() else ("exact match", True)
+        self.note = self._note(len(pairs) - sum(map(len, short.values())))
+
+    def _fits(self, pair):
+        return max(len(self.vocabulary.encode(sentence)) for sentence in pair) <= self.settings["context"]
+
+    def _check(self, count, short):
+        """A sentence if too few pairs are left, and why."""
+        left, path, context = sum(map(len, short.values())), self.settings["pairs"], self.settings["context"]
+        if count >= FEWEST and left < count / 2:
+            raise ValueError(f"{count - left} of the {count} pairs in {path} are longer than {context} tokens; shorten them, or take --context {2 * context}.")  # fmt: skip
+        if left < FEWEST or not all(short.values()):
+            raise ValueError(f"{path} holds {left} pairs that can be used; to learn from nine tenths and be tested on the rest takes {FEWEST}, and better thousands.")  # fmt: skip
+
+    def _note(self, longer):
+        held = " and ".join(f"{len(sources):,} sentences for {part}" for part, sources in self.held.items())
+        said = f"{len(self.training):,} pairs to learn from, {held}; {len(self.vocabulary):,} tokens."
+        if longer:
+            said += f" {longer:,} pairs longer than {self.settings['context']} tokens are left out (--context)."
+        if not scorer():
+            said += " For chrF and BLEU install sacrebleu (pip install sacrebleu); without it the metric is exact match."
+        return said
+
+    def batch(self, step):
+        """(src (B, Ts), tgt (B, Tt)): all pairs in a random order, then all again in another."""
+        B, count = self.settings["batch_size"], len(self.training)
+        places = np.arange(step * B, (step + 1) * B)
+        orders = {epoch: random.fresh("data", epoch).permutation(count) for epoch in set(places // count)}
+        return self.rows([self.training[orders[place // count][place % count]] for place in places])
+
+    # -------- text and tokens
+
+    def encode(self, text):
+        """The token numbers; an error for what the model cannot read."""
+        numbers = self.vocabulary.encode(text.strip())
+        if not len(numbers):
+            raise ValueError("There is no sentence to translate: the text is empty.")
+        if len(numbers) > self.settings["context"]:
+            raise ValueError(f"A sentence of {len(numbers)} tokens is too long for the model, which reads up to {self.settings['context']}; give it in parts.")  # fmt: skip
+        return numbers
+
+    def decode(self, numbers):
+        return self.vocabulary.decode(numbers)
+
+    def label(self, number):
+        return self.vocabulary.decode([number]).replace(" ", "␣")
+
+    # -------- figures
+
+    def shown(self, figure):
+        return f"{figure:.1f}" if self.metric == "chrF" else super().shown(figure)
+
+    def evaluate(self, model, final=False):
+        """chrF and BLEU as sacrebleu counts them, and the share of sentences answered right to the last character: of up to
+        1,000 of the test at the end, 100 of validation meanwhile, any of the targets of a source being right."""
+        held = self.held["test" if final else "validation"]
+        sources = [*held][: 1000 if final else 100]
+        return scores(self.answers(model, sources), [held[source] for source in sources])
+
+    def samples(self, model, count=3):
+        """(source, prediction, target): of several targets the one that was met, or the first."""
+        held = self.held["validation"]
+        sources = [*held][:count]
+        answers = self.answers(model, sources)
+        return [(s, answer, answer if answer in held[s] else held[s][0]) for s, answer in zip(sources, answers, strict=True)]
+
+
+# ---------------------------------------------------------------- pairs
+
+
+def read(path):
+    """[(source, target)] of a pairs file; sentences for what it lacks, with the line's number."""
+    if path is None:
+        raise ValueError(f"translate needs sentence pairs to learn from: --pairs FILE.tsv. {FORMAT}")
+    try:
+        data = Path(path).read_bytes()
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"The pairs {path} could not be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ValueError(f"The pairs {path} are not text in UTF-8: line {line} holds the byte {data[error.start]:#x}. Save the file as UTF-8.") from None  # fmt: skip
+    pairs = [pair(line, f"line {number} of {path}") for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not pairs:
+        raise ValueError(f"The pairs {path} are empty. {FORMAT}")
+    return pairs
+
+
+def pair(line, place):
+    """(source, target) of a line."""
+    source, *others = (column.strip() for column in line.split("\t"))
+    if not others:
+        raise ValueError(f"There is no tab in {place}: {line.strip()[:60]!r}. {FORMAT}")
+    if not source or not others[0]:
+        raise ValueError(f"{'Source' if not source else 'Target'} is missing in {place}: {line.strip()[:60]!r}. {FORMAT}")
+    return source, others[0]
+
+
+def part_of(source):
+    """training, validation or test: the same for every file, seed and machine."""
+    return PARTS.get(hash_of(source) % 20, "training")
+
+
+def by_source(pairs):
+    """{source: its targets}, in an order that has nothing to do with the file's, which is often from short to long."""
+    found = {}
+    for source, target in sorted(pairs, key=lambda pair: hash_of(pair[0])):
+        found.setdefault(source, []).append(target)
+    return found
+
+
+# ---------------------------------------------------------------- scores
+
+
+def scorer():
+    """sacrebleu, or None where it is not installed."""
+    try:
+        import sacrebleu
+    except ImportError:
+        return None
+    return sacrebleu
+
+
+def scores(answers, targets):
+    """Figures of answers, each with a list of targets: {"chrF", "BLEU", "exact match"}, the first two from 0 to 100.
+
+    chrF compares short strings of characters (Popović 2015), which works for any language; BLEU strings of words (Papineni
+    et al. 2002).
+    """
+    figures, sacrebleu = {}, scorer()
+    if sacrebleu:
+        streams = [list(stream) for stream in zip_longest(*targets)]  # all first targets, all second, None where there is none
+        figures["chrF"] = sacrebleu.corpus_chrf(answers, streams).score
+        figures["BLEU"] = sacrebleu.corpus_bleu(answers, streams, force=True).score  # force: no advice about blanks before dots
+    figures["exact match"] = float(np.mean([answer in those for answer, those in zip(answers, targets, strict=True)]))
+    return figures
