@@ -41,17 +41,19 @@ class KVCache:
 
         While computations are recorded, gradients reach the new ones; what was here before is a constant.
         """
-        past, self.length = self.length, self.length + k.shape[2]
-        if self.length > self.max_len:
+        past, length = self.length, self.length + k.shape[2]
+        if length > self.max_len:
             raise ValueError(f"The cache has room for {self.max_len} tokens; {past} are in it, and {k.shape[2]} more do not fit.")
         if self.k is None:
             B, H, _, D = k.shape
             self.k, self.v = (np.empty((B, H, self.max_len, D), k.dtype) for _ in range(2))
-        self.k[:, :, past : self.length], self.v[:, :, past : self.length] = k.data, v.data
+        if k.shape[:2] != self.k.shape[:2]:
+            raise ValueError(f"The cache holds (batch, heads) {self.k.shape[:2]}, the new keys are of {k.shape[:2]}; a new batch needs a new cache.")
+        self.k[:, :, past:length], self.v[:, :, past:length], self.length = k.data, v.data, length
         if is_grad_enabled() and (k.requires_grad or v.requires_grad):
             before = (Tensor(kept[:, :, :past].copy()) for kept in (self.k, self.v))
             return tuple(concatenate(pair, 2) for pair in zip(before, (k, v), strict=True))
-        return Tensor(self.k[:, :, : self.length]), Tensor(self.v[:, :, : self.length])
+        return Tensor(self.k[:, :, :length]), Tensor(self.v[:, :, :length])
 
     def select(self, rows):
         """Go on with these rows of the batch, in this order: what beam search does after each step."""
@@ -122,6 +124,8 @@ class MultiHeadAttention(Module):
         cache         a KVCache: the keys are then those in it, followed by the ones given; or a SourceCache
         positions     (T,) or (B, T): where the tokens stand, for `rotary`; else they follow those in the cache
         """
+        if query.ndim != 3:
+            raise ValueError(f"Attention takes a batch of sequences (B, T, C), got {query.shape}; unsqueeze(0) makes one sequence a batch.")
         key = query if key is None else key
         value = key if value is None else value
         q = self.split(self.q_proj(query))  # (B, H, Tq, D)
@@ -157,7 +161,9 @@ class MultiHeadAttention(Module):
         B, H, Tq, D = q.shape
         groups = (self.num_kv_heads, H // self.num_kv_heads)
         if mask is not None and mask.ndim > 2:
-            own = mask.shape[-3]  # 1, or a mask for each head
+            own = mask.shape[-3]
+            if own not in (1, H):
+                raise ValueError(f"A mask {mask.shape} is for 1 head or for each of the {H}; it must broadcast to {(B, H, Tq, k.shape[2])}.")
             mask = mask.reshape(*mask.shape[:-3], *(groups if own > 1 else (1, 1)), *mask.shape[-2:])
         return q.reshape(B, *groups, Tq, D), k[:, :, None], v[:, :, None], mask  # (B, Hkv, G, Tq, D), (B, Hkv, 1, Tk, D)
 

@@ -31,6 +31,9 @@ class Prompts:
         lengths = np.array([len(p) for p in prompts])
         if not len(prompts) or lengths.min() == 0:
             raise ValueError("There is nothing to continue: a prompt needs at least one token.")
+        for prompt in prompts:
+            if prompt.dtype.kind not in "iu":
+                raise TypeError(f"A prompt is a list of token numbers, which are whole, got {prompt.dtype}.")
         if lengths.max() > model.max_len:
             warnings.warn(f"a prompt of {lengths.max()} tokens is longer than the context; the model sees the last {model.max_len} of it.", stacklevel=3)  # fmt: skip
         self.model, self.modules = model, list(model.modules())
@@ -130,8 +133,8 @@ class Sampler:
 def _check(temperature, top_k, top_p, repetition_penalty):
     if not temperature >= 0:
         raise ValueError(f"temperature must not be negative (0 takes the likeliest token), got {temperature}.")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k must leave at least one token, got {top_k}.")
+    if top_k is not None and (top_k < 1 or top_k != int(top_k)):
+        raise ValueError(f"top_k is how many tokens are left to choose from, a whole number from 1, got {top_k}.")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p is a probability above 0, at most 1, got {top_p}.")
     if not repetition_penalty > 0:

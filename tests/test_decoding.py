@@ -12,7 +12,7 @@ from oracle import near, refuses, same
 import minigrad as mg
 from minigrad.modes import recording
 from models import decoding
-from models.attention import padding_mask
+from models.attention import causal_mask, padding_mask
 from models.decoding import Prompts, Sampler, beam_search, generate, stream
 from models.transformer import Transformer, Translation
 
@@ -88,6 +88,8 @@ def test_nothing_to_continue_is_a_sentence():
     for prompts in ([], [[]], [[1, 2], []]):
         with refuses(ValueError, "at least one token"):
             generate(gpt(), prompts)
+    with refuses(TypeError, "token numbers", "float64"):
+        generate(gpt(), [[1, 2], [1.5]])
 
 
 def test_decoding_records_nothing_drops_nothing_out_and_leaves_modes_as_they_were():
@@ -197,6 +199,7 @@ def test_the_same_seed_writes_the_same_in_a_batch_and_alone_another_seed_other_a
     ({"temperature": -1}, ("temperature", "-1")),
     ({"temperature": math.nan}, ("temperature", "nan")),
     ({"top_k": 0}, ("top_k", "0")),
+    ({"top_k": 2.5}, ("top_k", "2.5")),
     ({"top_p": 0}, ("top_p", "0")),
     ({"top_p": 1.5}, ("top_p", "1.5")),
     ({"repetition_penalty": 0}, ("repetition_penalty", "0")),
@@ -267,18 +270,22 @@ def test_more_beams_find_nothing_worse_here_and_lists_that_end_hold_their_end():
 # ---------------------------------------------------------------- the encoder-decoder
 
 
+@pytest.mark.parametrize("padded", (False, True))
 @pytest.mark.parametrize("norm", ("post", "pre"))
-def test_the_decoders_cached_logits_are_the_uncached_ones_at_every_position(norm):
+def test_the_decoders_cached_logits_are_the_uncached_ones_at_every_position(norm, padded):
     model = translator(norm=norm)
-    rows, memory = tokens(3, 9), model.encode(SRC)
-    mask = padding_mask(SRC, 0)
+    rows, memory, mask = tokens(3, 9), model.encode(SRC), padding_mask(SRC, 0)
+    if padded:
+        rows[0, 2:4] = rows[2, 8] = 0
+    own = causal_mask(9) & padding_mask(rows, 0)
     with mg.no_grad():
         whole = model.decode(mg.tensor(rows), memory, src_mask=mask).data
         for pieces in ([1] * 9, [9], [8, 1], [2, 3, 4]):
             cache, start = model.new_cache(), 0
             for size in pieces:
-                got = model.decode(mg.tensor(rows[:, start : start + size]), memory, src_mask=mask, cache=cache).data
-                near(got, whole[:, start : start + size], 1e-12)
+                here = slice(start, start + size)
+                got = model.decode(mg.tensor(rows[:, here]), memory, own[..., here, : here.stop] if padded else None, mask, cache)
+                near(got, whole[:, here], 1e-12)
                 start += size
 
 

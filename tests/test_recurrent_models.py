@@ -10,9 +10,10 @@ from minigrad import functional as F
 from minigrad import generate, optim
 from minigrad import train as door
 from minigrad.nn.utils import clip_grad_norm_
+from models.decoding import beam_search, until
 from models.mlp import MLP
 from models.recipes import dates
-from models.recurrent import CELLS, AdditiveAttention, EncoderDecoder, Reader
+from models.recurrent import CELLS, AdditiveAttention, EncoderDecoder, Reader, Writing
 from models.samples import EncoderDecoderLoss
 
 
@@ -114,6 +115,15 @@ def test_generating_step_by_step_takes_what_the_whole_forward_finds_likeliest(ce
         same(row[:n], said[:n])
         assert not row[n:].any()
     assert one.generate(SRC, 1, 6, max_new=4, beams=3).shape[1] <= 4
+
+
+@models
+def test_beam_1_is_greedy(cell, attention):
+    one = model(cell, attention, max_len=9)
+    one.output.weight.data *= 20
+    found, _ = beam_search(Writing(one, mg.tensor(SRC), 1), 1, 9, (6,))
+    greedy = one.generate(SRC, 1, 6)
+    assert [until(np.array(row), (6,)) for row in found] == [until(row, (6,)) for row in greedy]
 
 
 def test_a_beam_finds_nothing_less_likely_than_greedy_decoding():
