@@ -195,6 +195,21 @@ def test_a_run_writes_on_without_its_text_and_the_options_of_generate(book, tmp_
     assert out.startswith("the ") and "\ndog " in out
 
 
+def test_an_answer_is_printed_piece_by_piece_before_the_next_piece_is_known(capsys):
+    shown = []
+
+    class Slow:
+        generating = ("max_new",)
+
+        def stream(self, model, prompt):
+            for piece in "cat":
+                yield piece
+                shown.append(capsys.readouterr().out)
+
+    generate.write(Slow(), None, "the ", {}, False)
+    assert shown == ["the c", "a", "t"] and "[3 tokens, " in capsys.readouterr().err
+
+
 def test_options_that_do_not_fit_get_a_sentence(book, tmp_path, capsys):
     folder = str(tmp_path / "run")
     assert train.main(["text", "--text", book, *SMALL, "--context", "8", "--out", folder]) == 0
