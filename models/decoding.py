@@ -113,8 +113,8 @@ class Sampler:
     def distribution(self, logits):
         """(order, p): tokens (R, V) from likely to unlikely, and the probabilities they are drawn with."""
         order = np.argsort(-logits, -1, kind="stable")
-        scaled = np.take_along_axis(logits, order, -1) / self.temperature
-        p = np.exp(scaled - scaled[:, :1])
+        sorted_logits = np.take_along_axis(logits, order, -1)
+        p = np.exp((sorted_logits - sorted_logits[:, :1]) / self.temperature)  # the likeliest is 0 whatever the temperature
         p[:, self.top_k or p.shape[1] :] = 0
         p /= p.sum(-1, keepdims=True)
         if self.top_p is not None:

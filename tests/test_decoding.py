@@ -144,7 +144,9 @@ def test_temperature_divides_the_logits_and_0_is_greedy():
     for t in (0.5, 1, 3):
         near(chances(x, temperature=t), np.exp(log_softmax(x / t)), 1e-15)
     assert Sampler(temperature=0)(rows_of(x)) == [1]
-    assert Sampler(temperature=1e-4, seed=0)(rows_of(x)) == [1]
+    for t in (1e-4, 1e-300):
+        assert Sampler(temperature=t, seed=0)(rows_of(x)) == [1]
+    near(chances(x, temperature=math.inf), np.full(4, 0.25), 0)
     assert Sampler(temperature=0)(rows_of([2.0, 5.0, 5.0])) == [1]  # of equals the first, as argmax
 
 
