@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks import functional_gpt as gpt
 from benchmarks.case import GEMMS, Case, Side
 from minigrad import functional as F
 from minigrad import manual_seed, optim
@@ -37,8 +38,13 @@ def cases(name, tiny=False):
         Side("torch fused", partial(torch_step, size, fused=True), "torch"),
         Side("torch tuned", partial(torch_step, size, fused=True, tuned=True), "torch"),
         Side("torch manual", partial(torch_step, size, manual=True), "torch"),
+        Side("JAX", partial(jax_step, size), "jax", pinned=True),
         Side(GEMMS, partial(gemms, size), checked=False),
     )
+    if name == "reference" and not tiny:  # it compiles for a minute
+        sides += (Side("torch compiled", partial(torch_step, size, fused=True, compiled=True), "torch", may_fail=True),)
+    if name in ("reference", "tiny"):
+        sides += (Side("HIPS autograd", partial(hips_step, size), "autograd"),)
     long = dict(steps=3, warm=1) if name == "large" and not tiny else {}
     return [Case(name, sides, **long)]
 
@@ -98,8 +104,9 @@ def ours(size):
     return step
 
 
-def torch_step(size, fused=None, tuned=False, manual=False):
-    """PyTorch eager. fused: its fastest AdamW; tuned: its freed memory kept as ours is; manual: attention step by step."""
+def torch_step(size, fused=None, tuned=False, manual=False, compiled=False):
+    """PyTorch, eager if not compiled. fused: its fastest AdamW; tuned: its freed memory kept as ours is; manual: attention step
+    by step."""
     import torch
 
     from benchmarks import torch_gpt
@@ -108,9 +115,12 @@ def torch_step(size, fused=None, tuned=False, manual=False):
         keep_freed_memory()
     model = torch_gpt.GPT(VOCABULARY, size["layers"], size["heads"], size["d_model"], size["context"], manual)
     model.load_state_dict({name: torch.from_numpy(array) for name, array in our_weights(size).items()})
+    parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(torch_gpt.groups(model, DECAY), betas=BETAS, fused=fused)
     batches = [(torch.from_numpy(tokens), torch.from_numpy(following)) for tokens, following in all_batches(size)]
-    parameters = list(model.parameters())
+    if compiled:
+        model = torch.compile(model)
+        model(batches[0][0]).sum().backward()  # compiles, or says what is missing
 
     def step(number):
         set_rate(optimizer, number)
@@ -121,6 +131,49 @@ def torch_step(size, fused=None, tuned=False, manual=False):
         torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         optimizer.step()
         return loss.item()
+
+    return step
+
+
+# ---------------------------------------------------------------- functions: JAX, HIPS autograd
+
+
+def jax_step(size):
+    """The whole step, from loss to new weights, compiled as one function that may reuse its arguments' memory."""
+    import jax
+    import jax.numpy as jnp
+
+    p = {name: jnp.asarray(array) for name, array in our_weights(size).items()}
+    batches = [(jnp.asarray(tokens), jnp.asarray(following)) for tokens, following in all_batches(size)]
+    losses_and_gradients = jax.value_and_grad(lambda p, *batch: gpt.loss(jnp, p, *batch, size))
+
+    @partial(jax.jit, donate_argnums=0)
+    def train(state, batch, t, lr):
+        loss, gradients = losses_and_gradients(state[0], *batch)
+        return loss, gpt.adamw(jnp, state[0], gpt.clipped(jnp, gradients, CLIP), *state[1:], t, lr, BETAS, DECAY)
+
+    state = [(p, {name: jnp.zeros_like(x) for name, x in p.items()}, {name: jnp.zeros_like(x) for name, x in p.items()})]
+
+    def step(number):
+        loss, state[0] = train(state[0], batches[number % BATCHES], number + 1.0, rate(number))
+        return float(loss)
+
+    return step
+
+
+def hips_step(size):
+    import autograd.numpy as anp
+    from autograd import value_and_grad
+
+    p, batches = our_weights(size), all_batches(size)
+    losses_and_gradients = value_and_grad(lambda p, *batch: gpt.loss(anp, p, *batch, size))
+    state = [(p, {name: np.zeros_like(x) for name, x in p.items()}, {name: np.zeros_like(x) for name, x in p.items()})]
+
+    def step(number):
+        p, m, v = state[0]
+        loss, gradients = losses_and_gradients(p, *batches[number % BATCHES])
+        state[0] = gpt.adamw(np, p, gpt.clipped(np, gradients, CLIP), m, v, number + 1, rate(number), BETAS, DECAY)
+        return float(loss)
 
     return step
 

@@ -138,10 +138,11 @@ def serve(pipe, side, threads):
     if side.pinned and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     importlib.import_module(side.needs)
+    limit_threads(threads)  # before building, since what is compiled there is compiled for so many threads
     told = {"imported MB": machine.memory()}
     try:
         step = side.build()
-        limit_threads(threads)  # after building: only libraries that are loaded can be limited
+        limit_threads(threads)  # and after it: only libraries that are loaded can be limited
     except Exception as error:
         traceback.print_exc()
         pipe.send({"failed": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"})
