@@ -1,5 +1,7 @@
 """Still pictures with matplotlib: a training curve, an attention map. Knows numbers and labels, no models."""
 
+import warnings
+
 
 def _figure(width, height):
     from matplotlib.figure import Figure  # not pyplot: no window, no global state, no display needed
@@ -28,19 +30,22 @@ def attention_map(weights, columns, rows, path, title=""):
 
     weights (H, rows, columns), each row summing to 1; columns, rows: labels, such as the characters.
     """
-    heads = len(weights)
+    heads, style = len(weights), dict(fontsize=8, family="DejaVu Sans Mono", parse_math=False)  # a $ is a $
+    turned = 90 if max(map(len, columns)) > 3 else 0  # words beside one another would overlap
     figure = _figure(max(6, 1.2 + max(3.2, 0.16 * len(columns)) * min(heads, 2)), 0.7 + max(2.2, 0.22 * len(rows)) * -(-heads // 2))
     for head, panel in enumerate(weights):
         axes = figure.add_subplot(-(-heads // 2), min(heads, 2), head + 1)
         axes.imshow(panel, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        axes.set_xticks(range(len(columns)), ["␣" if c == " " else c for c in columns], fontsize=8, family="DejaVu Sans Mono")
-        axes.set_yticks(range(len(rows)), rows, fontsize=8, family="DejaVu Sans Mono")
+        axes.set_xticks(range(len(columns)), ["␣" if c == " " else c for c in columns], rotation=turned, **style)
+        axes.set_yticks(range(len(rows)), rows, **style)
         axes.set_title(f"head {head + 1}", fontsize=9)
         axes.tick_params(length=0)
     figure.suptitle(title, fontsize=10)
     figure.supxlabel("looked at (source)", fontsize=9)
     figure.supylabel("written (target)", fontsize=9)
-    figure.savefig(path, dpi=120)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # of a script this font lacks: a box is drawn, and that is said enough
+        figure.savefig(path, dpi=120)
 
 
 def charts(panels, path, title=""):

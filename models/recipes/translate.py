@@ -53,9 +53,7 @@ class Translate(Pairs):
     def _learn_from(self, pairs):
         """Split the pairs, learn the vocabulary, and leave out what is longer than the model can read."""
         parts = {part: [pair for pair in pairs if part_of(pair[0]) == part] for part in ("training", *PARTS.values())}
-        known = pairs if self.settings["tokens"] == "characters" else parts["training"]
-        text = "\n".join(sentence for pair in known for sentence in pair)
-        self.vocabulary = vocabulary(self.settings["tokens"], text, self.settings["vocab_size"], RESERVED)
+        self.vocabulary = self._learn_vocabulary(pairs, parts["training"])
         self.settings["vocabulary"] = self.vocabulary.to_json()
         short = {part: [pair for pair in found if self._fits(pair)] for part, found in parts.items()}
         self._check(len(pairs), short)
@@ -64,6 +62,13 @@ class Translate(Pairs):
         self.example = min(self.held["validation"], key=lambda source: (any(c in source for c in "\"'$`\\!"), hash_of(source)))
         self.metric, self.share = ("chrF", False) if scorer() else ("exact match", True)
         self.note = self._note(len(pairs) - sum(map(len, short.values())))
+
+    def _learn_vocabulary(self, pairs, training):
+        """All characters there are; BPE's symbols from the training pairs only, none reaching from one sentence to the next."""
+        tokens = self.settings["tokens"]
+        known, between = (pairs, "") if tokens == "characters" else (training, "\n")
+        text = between.join(sentence for pair in known for sentence in pair)
+        return vocabulary(tokens, text, self.settings["vocab_size"], RESERVED)
 
     def _fits(self, pair):
         return max(len(self.vocabulary.encode(sentence)) for sentence in pair) <= self.settings["context"]
