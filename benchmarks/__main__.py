@@ -16,6 +16,12 @@ JOBS = {  # name -> the file that has its cases
     "small": "benchmarks.gpt",
     "dates": "benchmarks.dates",
     "large": "benchmarks.gpt",
+    "mlp": "benchmarks.mlp",
+    "lstm": "benchmarks.lstm",
+    "scalar": "benchmarks.scalar",
+    "attention": "benchmarks.attention",
+    "decoding": "benchmarks.decoding",
+    "gradcheck": "benchmarks.gradcheck",
     "overhead": "benchmarks.overhead",
 }
 

@@ -92,3 +92,15 @@ def groups(model, decay):
     matrices = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]
     return [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+
+
+class KVCache:
+    """Keys and values of the tokens so far, of one layer and one row, in arrays made once."""
+
+    def __init__(self, heads, context, head_dim):
+        self.k, self.v, self.length = torch.empty(1, heads, context, head_dim), torch.empty(1, heads, context, head_dim), 0
+
+    def update(self, k, v):
+        past, self.length = self.length, self.length + k.shape[2]
+        self.k[:, :, past : self.length], self.v[:, :, past : self.length] = k, v
+        return self.k[:, :, : self.length], self.v[:, :, : self.length]

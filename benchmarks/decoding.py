@@ -1,0 +1,60 @@
+"""The job `decoding`: 64 tokens from the reference model, one after another, each the likeliest, with a cache of keys and values.
+Knows our models.decoding and a cache for torch_gpt.py, preallocated as ours is.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from benchmarks import gpt
+from benchmarks.case import Case, Side
+from minigrad.machine import keep_freed_memory
+from models import decoding
+
+PROMPTS = 16  # steps begin with one of so many first tokens
+
+
+def cases(job="decoding", tiny=False):
+    size = gpt.TRIAL if tiny else gpt.SIZES["reference"]
+    return [
+        Case(job, (
+            Side("minigrad", partial(ours, size)),
+            Side("torch", partial(torch_step, size), "torch"),
+        ), unit="token", units=size["context"], steps=3, warm=1, checked=4)
+    ]  # fmt: skip
+
+
+def figure(tokens):
+    """A number that tells one list of tokens from another."""
+    return float(np.dot(tokens, np.arange(1, len(tokens) + 1))) / len(tokens)
+
+
+def ours(size):
+    keep_freed_memory()
+    model = gpt.our_model(size).eval()
+
+    def step(number):
+        (tokens,) = decoding.generate(model, [[number % PROMPTS]], max_new=size["context"], temperature=0)
+        return figure(tokens)
+
+    return step
+
+
+def torch_step(size):
+    import torch
+
+    from benchmarks import torch_gpt
+
+    model = torch_gpt.GPT(gpt.VOCABULARY, size["layers"], size["heads"], size["d_model"], size["context"]).eval()
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in gpt.our_weights(size).items()})
+
+    @torch.inference_mode()
+    def step(number):
+        cache = [torch_gpt.KVCache(size["heads"], size["context"], size["d_model"] // size["heads"]) for _ in model.h]
+        token, tokens = torch.tensor([[number % PROMPTS]]), []
+        for past in range(size["context"]):
+            token = model(token, past, cache)[:, -1].argmax(-1, keepdim=True)
+            tokens.append(token.item())
+        return figure(tokens)
+
+    return step
