@@ -64,6 +64,8 @@ def test_numbers_are_learned_in_a_few_seconds_and_a_run_translates_without_its_p
     assert "897 pairs to learn from, 48 sentences for test and 55 sentences for validation" in out
     assert json.loads((folder / "result.json").read_text())["exact match"] > 0.6
     assert (folder / "attention.png").read_bytes().startswith(b"\x89PNG")
+    one, net = load_run(folder)
+    assert one.metric in one.evaluate(net) and one.batch(0)[0].shape[0] == 64  # for resuming: the pairs are read when asked for
     monkeypatch.setattr(translate, "read", lambda path: pytest.fail("the pairs were read again"))
     for more in ([], ["--beam", "3"]):
         assert generate.main([str(folder), "728", *more]) == 0
@@ -108,7 +110,7 @@ def test_a_batch_is_rows_of_pairs_with_start_end_and_padding_and_depends_on_seed
         same(a, b)
     mg.manual_seed(1)
     assert not np.array_equal(recipe(pairs, batch_size=8).batch(5)[0], src)
-    known = dict(one.training)
+    known = dict(one.parts["training"])
     for source, target in zip(src, tgt, strict=True):
         assert known[one.decode(source)] == one.decode(target)
         end = list(target).index(EOS)
@@ -118,7 +120,7 @@ def test_a_batch_is_rows_of_pairs_with_start_end_and_padding_and_depends_on_seed
 def test_every_pair_is_learned_from_once_before_any_is_again(pairs):
     one = recipe(pairs, batch_size=23)  # 39 batches are the 897 pairs
     seen = [one.decode(row) for step in range(39) for row in one.batch(step)[0]]
-    assert sorted(seen) == sorted(source for source, _ in one.training)
+    assert sorted(seen) == sorted(source for source, _ in one.parts["training"])
     assert [one.decode(row) for row in one.batch(39)[0]] != seen[:23]
 
 
@@ -137,7 +139,7 @@ def test_a_loss_does_not_depend_on_padding(pairs):
 
 def test_what_is_tested_was_never_learned_from_whatever_the_seed_or_the_order_of_the_file(pairs, tmp_path):
     one = recipe(pairs)
-    training, validation, test = {source for source, _ in one.training}, set(one.held["validation"]), set(one.held["test"])
+    training, validation, test = {source for source, _ in one.parts["training"]}, set(one.held["validation"]), set(one.held["test"])
     assert len(training | validation | test) == 1000 == len(training) + len(validation) + len(test)
     lines = Path(pairs).read_text(encoding="utf-8").splitlines()
     (tmp_path / "p.tsv").write_text("\n".join(reversed(lines)), encoding="utf-8")
@@ -150,7 +152,7 @@ def test_a_sentence_with_several_translations_is_on_one_side_and_any_of_them_is_
     path = tmp_path / "p.tsv"
     path.write_text("".join(f"w{n}\tone {n}\nw{n}\ttwo {n}\n" for n in range(200)), encoding="utf-8")
     one = recipe(str(path))
-    assert not {s for s, _ in one.training} & {*one.held["test"], *one.held["validation"]}
+    assert not {s for s, _ in one.parts["training"]} & {*one.held["test"], *one.held["validation"]}
     assert all(targets == [f"one {s[1:]}", f"two {s[1:]}"] for s, targets in one.held["test"].items())
     one.answer = lambda model, texts: [f"two {text[1:]}" for text in texts]
     assert one.evaluate(None, final=True)["exact match"] == 1 and all(a == t for _, a, t in one.samples(None))
@@ -243,14 +245,14 @@ def test_a_few_sentences_that_are_too_long_are_left_out_and_said(tmp_path):
     path.write_bytes(GOOD + b"long\t" + b"x y " * 80)
     one = recipe(str(path))
     assert "1 pairs longer than 64 tokens are left out (--context)" in one.note
-    assert all(len(one.vocabulary.encode(t)) <= 64 for pair in one.training for t in pair)
+    assert all(len(one.vocabulary.encode(t)) <= 64 for pair in one.parts["training"] for t in pair)
 
 
 def test_the_longest_sentence_that_is_learned_from_can_also_be_written(tmp_path):
     path = tmp_path / "p.tsv"
     path.write_bytes(GOOD)
     one = recipe(str(path), tokens="characters", context=28)
-    longest = max((pair for pair in one.training), key=lambda pair: len(pair[1]))
+    longest = max((pair for pair in one.parts["training"]), key=lambda pair: len(pair[1]))
     net = one.model().eval()
     assert len(longest[1]) > 25 and one.loss(net, one.rows([longest])).item() > 0
     assert net.generate(one.rows([longest])[0], BOS, 99, one.max_new).shape == (1, 29)  # never an end: all places are written

@@ -5,6 +5,7 @@ the files of tatoeba.org. Nine tenths of the sources are learned from. Which, is
 with several translations is on one side only, and no seed moves it to the other.
 """
 
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 
@@ -33,7 +34,6 @@ class Translate(Pairs):
         d_ff=512, dropout=0.1, norm="pre", label_smoothing=0.1, model="transformer",
     )  # fmt: skip
     choices = {**Pairs.choices, "tokens": TOKENS}
-    metric, share = "chrF", False
     evaluate_every = 200
     generating = ("beam",)
     attention_title = "What the decoder looks at in the source while it writes each token"
@@ -41,50 +41,62 @@ class Translate(Pairs):
 
     def __init__(self, settings):
         super().__init__(settings)
-        if "vocabulary" in self.settings:  # a run remembers it: to translate, its pairs are not needed
-            self.vocabulary = remembered(self.settings["vocabulary"], RESERVED)
-        else:
-            self._learn_from(read(self.settings["pairs"]))
+        known = "vocabulary" in self.settings  # a run remembers it: to translate, its pairs are not needed
+        self.vocabulary = remembered(self.settings["vocabulary"], RESERVED) if known else self._learn_vocabulary()
+        self.settings["vocabulary"] = self.vocabulary.to_json()
         self.vocab_size = len(self.vocabulary)
         self.max_len = self.max_new = self.settings["context"] + 1  # with the start, or the end
+        if not known:
+            self.note, self.example = self._note(), min(self.held["validation"], key=hard_to_type)
+
+    @property
+    def metric(self):
+        return "chrF" if scorer() else "exact match"
+
+    @property
+    def share(self):
+        return self.metric == "exact match"
 
     # -------- data
 
-    def _learn_from(self, pairs):
-        """Split the pairs, learn the vocabulary, and leave out what is longer than the model can read."""
-        parts = {part: [pair for pair in pairs if part_of(pair[0]) == part] for part in ("training", *PARTS.values())}
-        self.vocabulary = self._learn_vocabulary(pairs, parts["training"])
-        self.settings["vocabulary"] = self.vocabulary.to_json()
-        short = {part: [pair for pair in found if self._fits(pair)] for part, found in parts.items()}
-        self._check(len(pairs), short)
-        self.training = short["training"]
-        self.held = {part: by_source(short[part]) for part in PARTS.values()}
-        self.example = min(self.held["validation"], key=lambda source: (any(c in source for c in "\"'$`\\!"), hash_of(source)))
-        self.metric, self.share = ("chrF", False) if scorer() else ("exact match", True)
-        self.note = self._note(len(pairs) - sum(map(len, short.values())))
+    @cached_property
+    def all_parts(self):
+        """{part: its pairs} of the file."""
+        found = {name: [] for name in ("training", *PARTS.values())}
+        for pair in read(self.settings["pairs"]):
+            found[part_of(pair[0])].append(pair)
+        return found
 
-    def _learn_vocabulary(self, pairs, training):
+    def _learn_vocabulary(self):
         """All characters there are; BPE's symbols from the training pairs only, none reaching from one sentence to the next."""
         tokens = self.settings["tokens"]
-        known, between = (pairs, "") if tokens == "characters" else (training, "\n")
-        text = between.join(sentence for pair in known for sentence in pair)
+        known, between = (self.all_parts, "") if tokens == "characters" else (["training"], "\n")
+        text = between.join(sentence for part in known for pair in self.all_parts[part] for sentence in pair)
         return vocabulary(tokens, text, self.settings["vocab_size"], RESERVED)
 
-    def _fits(self, pair):
-        return max(len(self.vocabulary.encode(sentence)) for sentence in pair) <= self.settings["context"]
-
-    def _check(self, count, short):
-        """A sentence if too few pairs are left, and why."""
-        left, path, context = sum(map(len, short.values())), self.settings["pairs"], self.settings["context"]
+    @cached_property
+    def parts(self):
+        """{part: the pairs that are not too long}; a sentence if these are too few, and why."""
+        short = {name: [pair for pair in part if self._fits(pair)] for name, part in self.all_parts.items()}
+        count, left, path, context = total(self.all_parts), total(short), self.settings["pairs"], self.settings["context"]
         if count >= FEWEST and left < count / 2:
             raise ValueError(f"{count - left} of the {count} pairs in {path} are longer than {context} tokens; shorten them, or take --context {2 * context}.")  # fmt: skip
         if left < FEWEST or not all(short.values()):
             raise ValueError(f"{path} holds {left} pairs that can be used; to learn from nine tenths and be tested on the rest takes {FEWEST}, and better thousands.")  # fmt: skip
+        return short
 
-    def _note(self, longer):
+    def _fits(self, pair):
+        return max(len(self.vocabulary.encode(sentence)) for sentence in pair) <= self.settings["context"]
+
+    @cached_property
+    def held(self):
+        """{part: {source: its targets}} of what is never learned from."""
+        return {name: by_source(self.parts[name]) for name in PARTS.values()}
+
+    def _note(self):
         held = " and ".join(f"{len(sources):,} sentences for {part}" for part, sources in self.held.items())
-        said = f"{len(self.training):,} pairs to learn from, {held}; {len(self.vocabulary):,} tokens."
-        if longer:
+        said = f"{len(self.parts['training']):,} pairs to learn from, {held}; {len(self.vocabulary):,} tokens."
+        if longer := total(self.all_parts) - total(self.parts):
             said += f" {longer:,} pairs longer than {self.settings['context']} tokens are left out (--context)."
         if not scorer():
             said += " For chrF and BLEU install sacrebleu (pip install sacrebleu); without it the metric is exact match."
@@ -92,10 +104,10 @@ class Translate(Pairs):
 
     def batch(self, step):
         """(src (B, Ts), tgt (B, Tt)): all pairs in a random order, then all again in another."""
-        B, count = self.settings["batch_size"], len(self.training)
+        pairs, B = self.parts["training"], self.settings["batch_size"]
         places = np.arange(step * B, (step + 1) * B)
-        orders = {epoch: random.fresh("data", epoch).permutation(count) for epoch in set(places // count)}
-        return self.rows([self.training[orders[place // count][place % count]] for place in places])
+        orders = {epoch: random.fresh("data", epoch).permutation(len(pairs)) for epoch in set(places // len(pairs))}
+        return self.rows([pairs[orders[place // len(pairs)][place % len(pairs)]] for place in places])
 
     # -------- text and tokens
 
@@ -170,12 +182,21 @@ def part_of(source):
     return PARTS.get(hash_of(source) % 20, "training")
 
 
+def total(parts):
+    return sum(map(len, parts.values()))
+
+
 def by_source(pairs):
     """{source: its targets}, in an order that has nothing to do with the file's, which is often from short to long."""
     found = {}
     for source, target in sorted(pairs, key=lambda pair: hash_of(pair[0])):
         found.setdefault(source, []).append(target)
     return found
+
+
+def hard_to_type(source):
+    """Sorts what a shell would not take between quotation marks to the end."""
+    return any(c in source for c in "\"$`\\!")
 
 
 # ---------------------------------------------------------------- scores
