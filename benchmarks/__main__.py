@@ -1,9 +1,14 @@
-"""python -m benchmarks [JOB ...]: measure our steps beside others', in turns. Knows the command line."""
+"""python -m benchmarks [JOB ...]: measure our steps beside others', in turns. Knows the command line.
+
+python -m benchmarks where [JOB]: where the time of one of our steps goes (where.py)
+python -m benchmarks write PAGE JSON ...: put what was measured into a page (tables.py)
+"""
 
 import argparse
 import importlib
 import importlib.util
 import json
+import shlex
 import sys
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -27,14 +32,24 @@ JOBS = {  # name -> the file that has its cases
 
 
 def main(argv=None):
-    options = parse(argv)
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["write"]:
+        return tables.main(words[1:])
+    if words[:1] == ["where"]:
+        from benchmarks import where
+
+        return where.main(words[1:], JOBS)
+    return compare(words)
+
+
+def compare(words):
+    options = parse(words)
     for name in machine.unset_misleading():
         print(f"{name} was set; unset it for benchmarks. The measured processes run without it.", file=sys.stderr)
     if importlib.util.find_spec("threadpoolctl") is None:
         print("Giving all sides the same threads needs threadpoolctl: pip install threadpoolctl", file=sys.stderr)
         return 1
-    words = sys.argv[1:] if argv is None else argv
-    report = {"command": " ".join(["python -m benchmarks", *words]), "machine": machine.facts()}
+    report = {"command": command(words), "machine": machine.facts()}
     try:
         report["results"] = measure_all(options)
     except measure.Refusal as refusal:
@@ -46,6 +61,12 @@ def main(argv=None):
         with open(options.json, "w") as file:
             json.dump(report, file, indent=1)
     return 0
+
+
+def command(words):
+    """What was said, without the name of the file that the reader does not have."""
+    words = [word for word, before in zip(words, ["", *words]) if "--json" not in (word, before)]
+    return " ".join(["python -m benchmarks", *map(shlex.quote, words)])
 
 
 def parse(argv):

@@ -38,8 +38,8 @@ def ours(size, fast):
     keep_freed_memory()
     block, x = setting_out(size)
     x = tensor(x, requires_grad=True)
-    size = block(x).abs().sum().item()  # so that sides whose blocks differ are found
-    return lambda number: size * gradcheck(block, (x,), fast=fast)
+    figure = block(x).abs().sum().item()  # so that sides whose blocks differ are found
+    return lambda number: figure * gradcheck(block, (x,), fast=fast)
 
 
 def torch_step(size, fast):
@@ -53,8 +53,8 @@ def torch_step(size, fast):
     def forward(x, *parameters):
         return pre_norm_block(x, dict(zip(names, parameters, strict=True)), size["heads"])
 
-    size = forward(*inputs).abs().sum().item()
-    return lambda number: size * torch.autograd.gradcheck(forward, inputs, fast_mode=fast)
+    figure = forward(*inputs).abs().sum().item()
+    return lambda number: figure * torch.autograd.gradcheck(forward, inputs, fast_mode=fast)
 
 
 def pre_norm_block(x, p, heads):

@@ -1,19 +1,36 @@
 """What was measured, as Markdown. Knows the reports that the command writes, not how they came about."""
 
+import json
+import sys
+from pathlib import Path
+
 from benchmarks import machine
 
 HEADER = (
-    "case", "threads", "side", "time", "quartiles", "minigrad / this", "quartiles", "of GEMM limit", "peak MB", "over import",
-    "over inputs", "page faults",
+    "job", "threads", "side", "time", "minigrad / this (quartiles)", "of GEMM limit", "peak MB", "over import", "over inputs", "page faults",
 )  # fmt: skip
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 
 
+def main(argv):
+    """python -m benchmarks write PAGE JSON ...: put the tables of these reports between the page's markers."""
+    if len(argv) < 2:
+        print("Needs a page and at least one report: python -m benchmarks write benchmarks/README.md out.json", file=sys.stderr)
+        return 2
+    path, *files = map(Path, argv)
+    text = path.read_text(encoding="utf-8")
+    if not 0 <= text.find(BEGIN) < text.find(END):
+        print(f"{path} has no place for tables: a line {BEGIN}, and below it a line {END}.", file=sys.stderr)
+        return 1
+    reports = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    before, after = text[: text.index(BEGIN)], text[text.index(END) :]
+    path.write_text(f"{before}{BEGIN}\n{page(reports)}\n{after}", encoding="utf-8")
+    return 0
+
+
 def page(reports):
     """The tables of several reports, each with its command and its machine."""
-    return "\n\n".join(
-        f"{table(report['results'])}\n\n`{report['command']}`: {describe(report['machine'])}" for report in reports
-    )
+    return "\n\n".join(f"{table(r['results'])}\n\n`{r['command']}`. {describe(r['machine'])}" for r in reports)
 
 
 def table(results):
@@ -22,12 +39,11 @@ def table(results):
 
 
 def row(result):
-    (low, middle, high), (least, ratio, most) = result["seconds"], result["ratio"]
+    least, ratio, most = result["ratio"]
     limit = result["of GEMM limit"]
     return (
-        result["case"], str(result["threads"]), result["side"],
-        f"{duration(middle)} per {result['unit']}", f"{duration(low)} to {duration(high)}",
-        f"{ratio:.2f}", f"{least:.2f} to {most:.2f}", f"{limit[1]:.2f}" if limit else "",
+        result["case"], str(result["threads"]), result["side"], f"{duration(result['seconds'][1])} per {result['unit']}",
+        f"{ratio:.2f} ({least:.2f} to {most:.2f})", f"{limit[1]:.2f}" if limit else "",
         *(megabytes(result[key]) for key in ("peak MB", "MB over import", "MB over inputs")),
         f"{result['page faults a step']:.0f}",
     )  # fmt: skip

@@ -1,0 +1,129 @@
+"""python -m benchmarks where [JOB]: where the time of one of our steps goes, op by op, forward and backward. Knows the doors of
+the engine through which every op passes, and stands in them with a clock.
+
+An op's forward is its arithmetic and its recording, its backward what the table's rule or the kernel takes. What a step takes
+beside these is named as well: the optimizer, clipping, the reverse pass (order, sums), and Python's rest (modules, loss).
+"""
+
+import argparse
+import importlib
+import time
+from collections import defaultdict
+from contextlib import ExitStack, contextmanager
+from unittest import mock
+
+from benchmarks.case import GEMMS
+from benchmarks.measure import limit_threads
+from minigrad import _tensor, autograd, optim
+from minigrad.nn import utils
+
+HEADER = ("what", "calls", "forward ms", "backward ms", "share")
+
+
+def main(argv, jobs):
+    options = parse(argv, jobs)
+    (case, *_) = importlib.import_module(jobs[options.job]).cases(options.job, options.tiny)
+    spent = measured(importlib.import_module(jobs[options.job]), case, options.threads, options.steps)
+    print("\n".join(lines(spent, options.steps)))
+    limit = next((side for side in case.sides if side.name == GEMMS), None)
+    if limit:
+        print(f"\nIts matrix products alone: {1e3 * seconds_of(limit.build(), options.steps):.2f} ms")
+    return 0
+
+
+def parse(argv, jobs):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks where", description="Where the time of one of our steps goes.")
+    parser.add_argument("job", nargs="?", default="reference", choices=jobs, help="default: reference")
+    parser.add_argument("--steps", type=int, default=50, help="the figures are means of so many (default: 50)")
+    parser.add_argument("--threads", type=int, default=1, help="for matrix products (default: 1)")
+    parser.add_argument("--tiny", action="store_true", help="a small size, to try the command")
+    return parser.parse_args(argv)
+
+
+# ---------------------------------------------------------------- the clocks
+
+
+class Spent:
+    """Seconds and calls by (part, name). What runs inside something else that is timed is taken off the outer one."""
+
+    def __init__(self):
+        self.seconds, self.calls, self.inner = defaultdict(float), defaultdict(int), [0.0]
+
+    @contextmanager
+    def on(self, part, name):
+        self.inner.append(0.0)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            took = time.perf_counter() - start
+            self.seconds[part, name] += took - self.inner.pop()
+            self.calls[part, name] += 1
+            self.inner[-1] += took
+
+    def timed(self, fun, part, name):
+        """fun with a clock; name is a text, or tells it from the arguments."""
+
+        def call(*args, **kwargs):
+            with self.on(part, name if isinstance(name, str) else name(*args)):
+                return fun(*args, **kwargs)
+
+        return call
+
+
+def measured(module, case, threads, steps):
+    """Spent of so many steps of our side."""
+    step, spent = case.sides[0].build(), Spent()
+    limit_threads(threads)
+    step(0)
+    with ExitStack() as stack:
+        for owner, attribute, part, name in doors(module):
+            clock = spent.timed(getattr(owner, attribute), part, name)
+            stack.enter_context(mock.patch.object(owner, attribute, clock))
+        for number in range(1, steps + 1):
+            with spent.on("other", "Python's rest: modules, loss, batch"):
+                step(number)
+    return spent
+
+
+def doors(module):
+    """(owner, attribute, part, name) of all that gets a clock. `module` is the job's, which may have clipping by its own name."""
+    yield _tensor, "_apply", "forward", lambda fun, *_: autograd.name_of(fun)
+    yield autograd, "vjp", "backward", lambda node, *_: node.name
+    yield _tensor.Tensor, "backward", "other", "the reverse pass: order, sums"
+    for owner in {module, utils}:
+        if hasattr(owner, "clip_grad_norm_"):
+            yield owner, "clip_grad_norm_", "other", "clipping"
+    for kind in vars(optim).values():
+        if isinstance(kind, type) and issubclass(kind, optim.Optimizer) and "step" in vars(kind):
+            yield kind, "step", "other", "the optimizer"
+
+
+def seconds_of(step, count):
+    step(0)
+    start = time.perf_counter()
+    for number in range(count):
+        step(number)
+    return (time.perf_counter() - start) / count
+
+
+# ---------------------------------------------------------------- the table
+
+
+def lines(spent, steps):
+    """A Markdown table: the dearest first, with the whole at the end."""
+    total = sum(spent.seconds.values())
+    names = {(name if part != "other" else None, name) for part, name in spent.seconds}
+    rows = []
+    for op, name in names:
+        forward, backward, other = (spent.seconds.get((part, name), 0.0) for part in ("forward", "backward", "other"))
+        calls = spent.calls.get(("forward" if op else "other", name), 0) / steps
+        rows.append((forward + backward + other, name, calls, forward if op else other, backward))
+    rows.sort(reverse=True)
+    rows.append((total, "the whole step", 1, total, 0.0))
+    cells = [(name, f"{calls:g}", ms(a, steps), ms(b, steps), f"{whole / total:.1%}") for whole, name, calls, a, b in rows]
+    return ["| " + " | ".join(row) + " |" for row in (HEADER, ("---",) * len(HEADER), *cells)]
+
+
+def ms(seconds, steps):
+    return f"{1e3 * seconds / steps:.2f}" if seconds else ""
