@@ -210,7 +210,7 @@ both_tiers("rms_norm, two axes", lambda x, w: F.rms_norm(x, (3, 3), w, eps=0.1),
 both_tiers("layer_norm, two axes", lambda x, w: F.layer_norm(x, (3, 4), w), (2, 3, 4), (3, 4))
 both_tiers("gelu", F.gelu, (3, 4))
 both_tiers("gelu, tanh", lambda x: F.gelu(x, "tanh"), (3, 4))
-case("silu", F.silu, (3, 4), group="function")
+both_tiers("silu", F.silu, (3, 4))
 case("dropout", lambda x: F.dropout(x, 0.4) * x, (4, 5), group="function")
 both_tiers("linear", F.linear, (2, 3, 4), (5, 4), (5,))
 both_tiers("embedding", lambda w: F.embedding(np.array([[0, 2], [0, 0]]), w) ** 2, (3, 4))

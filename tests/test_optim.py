@@ -229,6 +229,59 @@ def test_steps_keep_the_parameters_own_memory():
     assert p.data is kept and p.is_leaf and p.requires_grad
 
 
+# ---------------------------------------------------------------- piece by piece
+
+
+def textbook_adamw(x, g, m, v, t):
+    """A step with lr 0.1, betas 0.9 and 0.99, decay 0.5."""
+    m[...], v[...] = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+    x[...] = x * (1 - 0.1 * 0.5) - 0.1 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.99**t)) + 1e-8)
+
+
+def test_large_small_and_transposed_parameters_all_move_as_the_textbook_says(monkeypatch):
+    """Pieces of 8 numbers: some parameters are joined, some cut; one has no gradient at first, one lies transposed in memory."""
+    monkeypatch.setattr("minigrad.optim.flat.PIECE", 8)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape) for shape in ((3,), (), (2, 2), (5, 5), (1,), (4, 8), (3,), (0,))]
+    arrays[5] = np.asfortranarray(arrays[5])
+    own = [mg.tensor(a, dtype=np.float64, requires_grad=True) for a in arrays]
+    own[5].data = np.asfortranarray(own[5].data)
+    assert not own[5].data.flags.c_contiguous
+    expected, counts = [(a.copy(), np.zeros_like(a), np.zeros_like(a)) for a in arrays], [0] * len(arrays)
+    optimizer = optim.AdamW(own, lr=0.1, betas=(0.9, 0.99), weight_decay=0.5)
+    for step_number in range(4):
+        for i, p in enumerate(own):
+            used = not (i == 2 and step_number < 2)
+            g = rng.standard_normal(p.shape)
+            p.grad = mg.tensor(g, dtype=np.float64) if used else None
+            if used:
+                counts[i] += 1
+                textbook_adamw(expected[i][0], g, *expected[i][1:], counts[i])
+        optimizer.step()
+    for p, (x, m, v), count in zip(own, expected, counts, strict=True):
+        near(p.data, x, 1e-13)
+        state = optimizer.state[p]
+        near(state["exp_avg"], m, 1e-13)
+        near(state["exp_avg_sq"], v, 1e-13)
+        assert state["step"] == count
+
+
+def test_a_change_of_dtype_takes_the_memory_along():
+    model = nn.Linear(3, 2)
+    optimizer = optim.AdamW(model.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (model(mg.ones(4, 3)) ** 2).sum().backward()
+        optimizer.step()
+    before = optimizer.state[model.weight]["exp_avg"].copy()
+    model.double()
+    model.weight.grad = mg.zeros(2, 3, dtype=np.float64)
+    optimizer.step()
+    state = optimizer.state[model.weight]
+    assert state["exp_avg"].dtype == np.float64 and state["step"] == 3
+    near(state["exp_avg"], 0.9 * before, 1e-7)
+
+
 # ---------------------------------------------------------------- clipping
 
 

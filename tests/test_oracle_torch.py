@@ -283,6 +283,9 @@ OPTIMIZERS = {
     "Adam, decay": lambda o, p: o.Adam(p, lr=0.05, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1),
     "AdamW": lambda o, p: o.AdamW(p, lr=0.05),
     "AdamW, decay": lambda o, p: o.AdamW(p, lr=0.05, betas=(0.8, 0.95), weight_decay=0.3),
+    "SGD, maximize": lambda o, p: o.SGD(p, lr=0.001, momentum=0.9, weight_decay=0.1, maximize=True),
+    "Adam, amsgrad": lambda o, p: o.Adam(p, lr=0.05, betas=(0.5, 0.6), amsgrad=True),
+    "AdamW, amsgrad, maximize": lambda o, p: o.AdamW(p, lr=0.05, betas=(0.5, 0.6), amsgrad=True, maximize=True),
     "AdamW, groups": lambda o, p: o.AdamW(
         [{"params": p[:1], "weight_decay": 0.5}, {"params": p[1:], "lr": 0.01, "weight_decay": 0.0}], lr=0.05),
 }  # fmt: skip

@@ -54,6 +54,7 @@ def gelu(x, approximate="none"):
     raise ValueError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}.")
 
 
+@definition
 def silu(x):
     """x sigmoid(x), also called swish."""
     return as_tensor(x) * f.sigmoid(x)

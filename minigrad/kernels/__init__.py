@@ -5,7 +5,7 @@ None where none is needed. A kernel never writes into g, y or its arguments; tes
 value and in first and second gradient.
 """
 
-from minigrad.kernels.activations import gelu, log_softmax, softmax
+from minigrad.kernels.activations import gelu, log_softmax, silu, softmax
 from minigrad.kernels.attention import attention
 from minigrad.kernels.layers import embedding, layer_norm, linear, rms_norm
 from minigrad.kernels.losses import cross_entropy

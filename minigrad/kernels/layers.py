@@ -22,7 +22,7 @@ def linear(x, weight, bias):
     return y.reshape(*x.shape[:-1], weight.shape[0]), None
 
 
-def linear_backward(g, y, saved, needs, x, weight, bias):
+def linear_backward(g, _y, saved, needs, x, weight, bias):
     """dx = g W, dW = g^T x, db = the sum of g over all rows, as a product with ones, which is twice as fast."""
     g = rows(g)
     return (
@@ -48,7 +48,7 @@ def layer_norm(x, weight, bias, eps, axes):
     return y.reshape(x.shape), (xhat, scale)
 
 
-def layer_norm_backward(g, y, saved, needs, x, weight, bias, eps, axes):
+def layer_norm_backward(g, _y, saved, needs, x, weight, bias, eps, axes):
     """With h = g w: dx = (h - mean(h) - x^ mean(h x^)) / sqrt(var + eps). The two means are what changing x does to the
     mean and to the variance. dw = the sum of g x^ over rows, db = the sum of g."""
     xhat, scale = saved
@@ -83,7 +83,7 @@ def rms_norm(x, weight, eps, axes):
     return y.reshape(x.shape), scale
 
 
-def rms_norm_backward(g, y, saved, needs, x, weight, eps, axes):
+def rms_norm_backward(g, _y, saved, needs, x, weight, eps, axes):
     """With h = g w and s the scale: dx = s (h - x^ mean(h x^)), where the mean is what changing x does to s. dw = the sum of
     g x^ over rows."""
     n = math.prod(x.shape[x.ndim - axes :])
@@ -109,7 +109,7 @@ def embedding(weight, index, padding_idx):
     return weight[index], None
 
 
-def embedding_backward(g, y, saved, needs, weight, index, padding_idx):
+def embedding_backward(g, _y, saved, needs, weight, index, padding_idx):
     """dW[v] = the sum of g over all places that name v: a product with one-hot rows while the vocabulary is small, else
     the places sorted by v and summed run by run. np.add.at is several times slower."""
     flat, g = index.reshape(-1), rows(g)

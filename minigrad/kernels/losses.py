@@ -26,7 +26,7 @@ def cross_entropy(logits, targets, weight, ignore_index, label_smoothing):
     return np.where(kept, loss, 0), (lse + top, here, chosen, kept)
 
 
-def cross_entropy_backward(g, y, saved, needs, logits, targets, weight, ignore_index, label_smoothing):
+def cross_entropy_backward(g, _y, saved, needs, logits, targets, weight, ignore_index, label_smoothing):
     """d(-log softmax_c)/dx = softmax - onehot_c; weighted and summed over c: dx = (sum_c q_c w_c) softmax - q w."""
     lse, here, chosen, kept = saved
     classes = logits.shape[-1]

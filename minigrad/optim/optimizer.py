@@ -1,6 +1,7 @@
 """Optimizers: from gradients to steps. Know parameters as arrays with gradients; nothing of models or losses.
 
-Each updates in place and counts the write, so that a backward through values computed before the step is refused.
+A step goes through all parameters in pieces that stay in the processor's cache (flat.py). It is in place and counts as a write,
+so that a backward through values computed before it is refused.
 """
 
 import math
@@ -9,17 +10,19 @@ import numpy as np
 
 from minigrad._tensor import Tensor
 from minigrad.autograd import clock
+from minigrad.optim.flat import Flat
 
 
 class Optimizer:
-    """Groups of parameters, each with its settings; subclasses say how one parameter moves (`update`).
+    """Groups of parameters, each with its settings; subclasses say what is remembered of a parameter, and how it moves (`update`).
 
     params   tensors, or dicts {"params": tensors, setting: value ...} for groups with settings of their own
+    state    parameter -> {"step": how many steps it has made, name: what is remembered of it, in its shape}
     """
 
     def __init__(self, params, defaults):
-        self.defaults = defaults
-        self.state = {}  # parameter -> what the optimizer remembers of it
+        self.defaults, self.state = defaults, {}
+        self._flats = {}  # (number of the group, dtype) -> Flat
         params = list(params)
         if not params:
             raise ValueError("The optimizer got no parameters; is model.parameters() empty, or already used up?")
@@ -52,14 +55,44 @@ class Optimizer:
 
     def step(self):
         """Move every parameter that has a gradient."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    self.update(p.data, p.grad.data, self.state.setdefault(p, {}), group)
-                    p.writes[0] = next(clock)
+        for number, group in enumerate(self.param_groups):
+            for dtype in dict.fromkeys(p.dtype for p in group["params"]):
+                flat = self._flat(number, dtype)
+                for x, g, part, steps in flat.pieces(self._steps_made):
+                    memory = [array[part] for array in flat.memory.values()]
+                    self.update(x, -g if group["maximize"] else g, steps + 1, group, *memory)
+                self._count(flat)
 
-    def update(self, x, g, state, group):
-        raise NotImplementedError
+    def remembered(self, group):
+        """The names of what is remembered of the parameters of a group."""
+        return ()
+
+    def update(self, x, g, t, group, *memory):
+        """Move numbers x with gradients g, in place, in their t-th step, counted from 1; memory: what is remembered of them."""
+        raise NotImplementedError(f"{type(self).__name__} must define update(x, g, t, group, *memory).")
+
+    def _flat(self, number, dtype):
+        """The memory of a group's parameters of a dtype, made anew if they or what is remembered of them are others."""
+        group = self.param_groups[number]
+        params, names = [p for p in group["params"] if p.dtype == dtype], self.remembered(group)
+        flat = self._flats.get((number, dtype))
+        if flat is None or not flat.fits(params, names):
+            flat = self._flats[number, dtype] = Flat(params, names, self.state)
+        return flat
+
+    def _steps_made(self, p):
+        state = self.state.get(p, {})
+        return int(state.get("step", bool(state)))  # PyTorch's SGD saves no count: what it remembers says that there was a step
+
+    def _count(self, flat):
+        """Note that the parameters with a gradient have made a step."""
+        for p in flat.params:
+            if p.grad is not None:
+                steps = self._steps_made(p) + 1
+                if p not in self.state:
+                    self.state[p] = {"step": steps, **flat.remembered_of(p)}
+                self.state[p]["step"] = steps
+                p.writes[0] = next(clock)
 
     def state_dict(self):
         """Settings, and what is remembered of each parameter, by its number in the order of the groups (as PyTorch)."""
@@ -85,7 +118,7 @@ class Optimizer:
                 if isinstance(value, np.ndarray) and value.shape != p.shape:
                     raise ValueError(f"The saved {key} of parameter {number} has shape {value.shape}, the parameter {p.shape}.")
             fresh[p] = {k: v.astype(p.dtype) if isinstance(v, np.ndarray) else v for k, v in saved.items()}
-        self.state = fresh
+        self.state, self._flats = fresh, {}
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
             group.update({k: v for k, v in saved.items() if k != "params"})
 
@@ -103,61 +136,66 @@ class SGD(Optimizer):
     """x -= lr g, with momentum and weight decay as PyTorch has them.
 
     momentum m keeps v = m v + g and moves along v; nesterov moves along g + m v (Sutskever et al. 2013).
+    maximize goes up instead of down.
     """
 
-    def __init__(self, params, lr=1e-3, momentum=0.0, weight_decay=0.0, nesterov=False, dampening=0.0):
+    def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, *, maximize=False):
         if nesterov and (momentum <= 0 or dampening):
             raise ValueError("Nesterov's step needs a momentum, and no dampening.")
-        settings = dict(lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, dampening=dampening)
+        settings = dict(lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, dampening=dampening, maximize=maximize)
         super().__init__(params, settings)
 
-    def update(self, x, g, state, group):
-        momentum = group["momentum"]
+    def remembered(self, group):
+        return ("momentum_buffer",) if group["momentum"] else ()
+
+    def update(self, x, g, t, group, *memory):
         if group["weight_decay"]:
             g = g + group["weight_decay"] * x
-        if momentum:
-            if "momentum_buffer" not in state:
-                state["momentum_buffer"] = g.astype(x.dtype)
-            else:
-                state["momentum_buffer"] *= momentum
-                state["momentum_buffer"] += (1 - group["dampening"]) * g
-            v = state["momentum_buffer"]
-            g = g + momentum * v if group["nesterov"] else v
+        if group["momentum"]:
+            (v,) = memory
+            v *= group["momentum"]
+            v += g if t == 1 else (1 - group["dampening"]) * g
+            g = g + group["momentum"] * v if group["nesterov"] else v
         x -= group["lr"] * g
 
 
 class Adam(Optimizer):
     """Kingma & Ba 2015, algorithm 1: steps of about lr, along a running mean of the gradient over the root of that of its square.
 
-    weight_decay is added to the gradient (L2); AdamW decays the parameter itself.
+    weight_decay is added to the gradient (L2); AdamW decays the parameter itself. amsgrad divides by the root of the largest
+    mean square so far (Reddi et al. 2018). maximize goes up instead of down.
     """
 
     decoupled = False
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *, maximize=False):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize))
 
-    def update(self, x, g, state, group):
+    def remembered(self, group):
+        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")[: 2 + group["amsgrad"]]
+
+    def update(self, x, g, t, group, m, v, *largest):
+        """m = beta1 m + (1 - beta1) g and v = beta2 v + (1 - beta2) g^2 start at 0, so m / (1 - beta1^t) and v / (1 - beta2^t) are
+        the means: x -= lr m^ / (sqrt(v^) + eps), here with both corrections taken together, as the paper advises (section 2)."""
         lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
-        if not state:
-            state.update(step=0, exp_avg=np.zeros_like(x), exp_avg_sq=np.zeros_like(x))
-        state["step"] += 1  # t starts at 1: the corrections below divide by 1 - beta^t
         if decay and self.decoupled:
             x *= 1 - lr * decay
         elif decay:
             g = g + decay * x
-        m, v, t = state["exp_avg"], state["exp_avg_sq"], state["step"]
+        scratch = g * (1 - beta1)
         m *= beta1
-        m += (1 - beta1) * g
+        m += scratch
+        np.multiply(g, g, out=scratch)
+        scratch *= 1 - beta2
         v *= beta2
-        g = g * g
-        g *= 1 - beta2
-        v += g
-        denominator = np.sqrt(v, out=g)
-        denominator /= math.sqrt(1 - beta2**t)
-        denominator += group["eps"]
-        step = np.divide(m, denominator, out=denominator)
-        step *= lr / (1 - beta1**t)
+        v += scratch
+        if largest:
+            v = np.maximum(v, largest[0], out=largest[0])
+        correction = math.sqrt(1 - beta2**t)
+        root = np.sqrt(v, out=scratch)
+        root += group["eps"] * correction
+        step = np.divide(m, root, out=root)
+        step *= lr * correction / (1 - beta1**t)
         x -= step
 
 
@@ -166,5 +204,5 @@ class AdamW(Adam):
 
     decoupled = True
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        super().__init__(params, lr, betas, eps, weight_decay)
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, *, maximize=False):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
