@@ -16,6 +16,7 @@ EPILOG = """
 examples:
   python -m minigrad.generate runs/dates-0001 "29th of november 2026"
   python -m minigrad.generate runs/text-0001 "The " --temperature 0.8 --top-k 20 --max-new 300 --seed 1
+  python -m minigrad.generate runs/translate-0001 "Good morning." --beam 4
   python -m minigrad.generate runs/text-0001 "The " --temperature 0     always the likeliest character
 """
 
