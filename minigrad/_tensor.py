@@ -1,13 +1,13 @@
 """Tensor: an array that remembers how it was made. Knows how to record; knows no derivatives (ops.py does), and no operators or
 functions either: those are attached from above (operators.py, reverse.py, functions/).
 
-`apply` is the only place that records.
+`record`, which `apply` calls, is the only place that records.
 """
 
 import numpy as np
 
 from minigrad import autograd, explain, primitives
-from minigrad.autograd import Node, Value
+from minigrad.autograd import RULES, Node, Value
 from minigrad.modes import recording, tracing
 
 float32, float64, int64, bool_ = map(np.dtype, ("float32", "float64", "int64", "bool"))
@@ -33,60 +33,69 @@ def set_default_dtype(dtype):
 
 def apply(fun, *args, **kwargs):
     """Compute fun(*args, **kwargs) on the arrays inside, and remember it if an argument wants a gradient."""
-    return _apply(fun, args, kwargs, False)
+    return record(fun, args, kwargs)
 
 
 def apply_kernel(kernel, *args, **kwargs):
     """The same for a kernel, whose forward returns (value, what its backward needs)."""
-    return _apply(kernel.forward, args, kwargs, True)
+    return record(kernel.forward, args, kwargs, True)
 
 
-def _apply(fun, args, kwargs, is_kernel):
-    arrays, parents, wanted, saved = [], [], False, None
+NONE = {}
+
+
+def record(fun, args, kwargs=NONE, is_kernel=False):
+    """What `apply` does, without unpacking: this runs for every op, so every tenth of a microsecond counts."""
+    arrays, parents, needs, saved = [], [], [], None
     for a in args:
         if isinstance(a, Tensor):
             arrays.append(a.data)
-            if a._requires_grad:
-                wanted = True
-                parents.append(a if a.node is None else a.node)
-            else:
-                parents.append(None)
+            needed = a._requires_grad
+            parents.append((a.node or a) if needed else None)
+            needs.append(needed)
         else:
             arrays.append(a)
             parents.append(None)
+            needs.append(False)
     try:
         y = fun(*arrays, **kwargs)
     except (ValueError, TypeError, IndexError) as error:
         raise explain.failed_call(error, fun, arrays, kwargs) from None
     if is_kernel:
         y, saved = y
-    if type(y) is not np.ndarray or y.dtype is not _FLOAT32:
+    if type(y) is np.float32:
+        y = np.asarray(y)
+    elif type(y) is not np.ndarray or y.dtype is not _FLOAT32:
         if isinstance(y, (tuple, list)):
-            return _remember_items(fun, args, tuple([p is not None for p in parents]), kwargs, y, saved)
+            return _remember_items(fun, args, tuple(needs), kwargs, y, saved)
         y = _keep_precision(fun, np.asarray(y), arrays)
     out = Tensor(y)
     if y.base is not None:
         _share_writes(out, args)
-    if wanted and recording.get() and (row := _row(fun)) is not CONSTANT:
-        needs = tuple([p is not None for p in parents])
-        reads = row.reads.get(needs) or _first_look(row, needs)
-        known = args if False not in reads[1:] else _known(args, parents, reads)
-        out.node = Node(fun, known, kwargs, needs, y if reads[0] else None, out.writes, y.shape, y.dtype, saved, parents)
-        out._requires_grad = True
+    if True in needs and recording.get():
+        row = RULES.get(fun) or _no_row(fun)
+        if row is not CONSTANT:
+            needs = tuple(needs)
+            reads_y, reads_args = row.reads.get(needs) or _first_look(row, needs)
+            known = args if reads_args is ALL else _known(args, parents, reads_args)
+            out.node = Node(fun, known, kwargs, needs, y if reads_y else None, out.writes, y.shape, y.dtype, saved, parents)
+            out._requires_grad = True
     if tracing.get() is not None:
         tracing.get()(fun, arrays, out)
     return out
 
 
-def _row(fun):
-    row = autograd.RULES.get(fun)
-    if row is None:
-        raise explain.no_rule(fun)
-    return row
+def _no_row(fun):
+    raise explain.no_rule(fun)
+
+
+ALL = object()  # what rules read, where it is every argument
 
 
 def _first_look(row, needs):
-    row.reads[needs] = row.what_is_read(needs)
+    """What the rules of a row read when those arguments need a gradient: (is y read?, is each argument read? or ALL)."""
+    reads_y, *reads_args = row.what_is_read(needs)
+    row.reads[needs] = reads_y, ALL if all(reads_args) else tuple(reads_args)
     return row.reads[needs]
 
 
@@ -94,7 +103,7 @@ def _known(args, parents, reads):
     """The arguments as the graph keeps them: those that no rule reads are let go, and their nodes stand in for them."""
     known = list(args)
     for i, parent in enumerate(parents):
-        if parent is not None and not reads[i + 1]:
+        if parent is not None and not reads[i]:
             known[i] = parent
     return known
 
@@ -108,11 +117,12 @@ def _remember_items(fun, args, needs, kwargs, ys, saved):
         if out.data.base is not None:
             _share_writes(out, args)
     if True in needs and recording.get():
-        row = _row(fun)
-        reads = row.reads.get(needs) or _first_look(row, needs)
+        row = RULES.get(fun) or _no_row(fun)
+        reads_y, reads_args = row.reads.get(needs) or _first_look(row, needs)
         likes = tuple(_Like(y.shape, y.dtype) for y in ys)
         parents = [(a if a.node is None else a.node) if needed else None for a, needed in zip(args, needs)]
-        node = Node(fun, _known(args, parents, reads), kwargs, needs, ys if reads[0] else None, writes, likes, None, saved)
+        known = args if reads_args is ALL else _known(args, parents, reads_args)
+        node = Node(fun, known, kwargs, needs, ys if reads_y else None, writes, likes, None, saved)
         for i, out in enumerate(outs):
             if out.dtype.kind == "f":
                 take_item_of(out, node, i)
@@ -124,7 +134,7 @@ def _remember_items(fun, args, needs, kwargs, ys, saved):
 
 def take_item_of(out, node, i):
     """Let `out` be the i-th value of the tuple that `node` made."""
-    row, needs = _row(autograd.take_item), (True, False)
+    row, needs = RULES[autograd.take_item], (True, False)
     row.reads.get(needs) or _first_look(row, needs)
     out.node = Node(autograd.take_item, (node, i), {}, needs, None, out.writes, out.shape, out.dtype, None)
     out._requires_grad = True

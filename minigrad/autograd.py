@@ -32,7 +32,7 @@ class Row:
 
     def __init__(self, fun, rules):
         self.fun, self.rules = fun, rules
-        self.reads = {}  # which arguments need a gradient -> what must be kept for it (see `what_is_read`)
+        self.reads = {}  # which arguments need a gradient -> what must be kept for it, once it has been looked at
 
     def what_is_read(self, needs):
         """(is y read?, is each argument read?) by the rules of those arguments that need a gradient."""
@@ -41,8 +41,10 @@ class Row:
 
     def vjp(self, node, g, y, args, needs):
         """The gradient of each argument that has a rule and needs one, and None for the others."""
-        kwargs = node.kwargs
-        return [rule(g, y, *args, **kwargs) if needed and rule else None for rule, needed in zip(self.rules, needs)]
+        gradients = []  # not in a comprehension, which costs a call of its own before Python 3.12
+        for rule, needed in zip(self.rules, needs):
+            gradients.append(rule(g, y, *args, **node.kwargs) if needed and rule else None)
+        return gradients
 
 
 class EachRow(Row):
@@ -280,15 +282,13 @@ def _through_hooks(owner, g):
 def vjp(node, g, needs, wrap):
     """Ask the table: the gradients of the node's arguments, from the gradient g of its value."""
     row = RULES[node.fun]
-    check_unwritten(node, row)
+    arrays = unwritten(node, row)
     if node.trace is not None:
         node.trace.check_arrays(node)
     if type(g) is tuple:
         g = tuple(_zeros(item, wrap) if one is None else one for one, item in zip(g, node.shape, strict=True))
     if wrap is None:
-        # NumPy's float64 scalars would widen what they meet; Python's numbers do not
-        args = [arg.data if isinstance(arg, Value) else arg.item() if isinstance(arg, np.generic) else arg for arg in node.args]
-        return row.vjp(node, g, node.y, args, needs)
+        return row.vjp(node, g, node.y, arrays, needs)
     if isinstance(row, KernelRow):
         return wrap.differentiate(row.definition, node.args, node.kwargs, g, needs)
     return row.vjp(node, g, None if node.y is None else wrap(node.y, node), node.args, needs)
@@ -312,7 +312,8 @@ def fit(gradient, parent, node):
         return gradient
     if gradient.shape != parent.shape:
         gradient = unbroadcast(gradient, parent.shape, node)
-    return gradient if gradient.dtype == parent.dtype else gradient.astype(parent.dtype)
+    dtype = parent.dtype
+    return gradient if gradient.dtype is dtype or gradient.dtype == dtype else gradient.astype(dtype)
 
 
 def unbroadcast(gradient, shape, node):
@@ -328,17 +329,20 @@ def unbroadcast(gradient, shape, node):
     return summed.reshape(shape)
 
 
-def check_unwritten(node, row):
-    """Refuse to differentiate when something the rules read has been written into since the value was computed.
-
-    What they read was worked out when the node was made: row.reads, by which arguments need a gradient.
-    """
-    birth = node.birth
+def unwritten(node, row):
+    """The arguments as arrays. Refuses if something that the rules read has been written into since the value was computed."""
+    birth, arrays = node.birth, []
     if node.y is not None and node.writes[0] > birth:
         raise RuntimeError(_written(node, "the result"))
-    for position, arg in enumerate(node.args):
-        if isinstance(arg, Value) and arg.writes[0] > birth and row.reads[node.needs][position + 1]:
-            raise RuntimeError(_written(node, f"argument {position} (shape {tuple(arg.shape)})"))
+    for arg in node.args:
+        if isinstance(arg, Value):
+            if arg.writes[0] > birth and row.what_is_read(node.needs)[len(arrays) + 1]:
+                raise RuntimeError(_written(node, f"argument {len(arrays)} (shape {tuple(arg.shape)})"))
+            arg = arg.data
+        elif isinstance(arg, np.generic):
+            arg = arg.item()  # NumPy's float64 scalars would widen what they meet; Python's numbers do not
+        arrays.append(arg)
+    return arrays
 
 
 def _written(node, what):

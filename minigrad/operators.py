@@ -6,7 +6,7 @@ In place only where no history can be falsified: under no_grad, and on tensors t
 import numpy as np
 
 from minigrad import autograd, explain
-from minigrad._tensor import Tensor, _array, _plain_index, apply, as_tensor
+from minigrad._tensor import Tensor, _array, _plain_index, apply, as_tensor, record
 from minigrad.modes import recording
 
 
@@ -14,45 +14,45 @@ class Operators:
     """Methods of Tensor, to which they are attached below."""
 
     def __add__(self, other):
-        return apply(np.add, self, other)
+        return record(np.add, (self, other))
 
     def __radd__(self, other):
-        return apply(np.add, other, self)
+        return record(np.add, (other, self))
 
     def __sub__(self, other):
-        return apply(np.subtract, self, other)
+        return record(np.subtract, (self, other))
 
     def __rsub__(self, other):
-        return apply(np.subtract, other, self)
+        return record(np.subtract, (other, self))
 
     def __mul__(self, other):
-        return apply(np.multiply, self, other)
+        return record(np.multiply, (self, other))
 
     def __rmul__(self, other):
-        return apply(np.multiply, other, self)
+        return record(np.multiply, (other, self))
 
     def __truediv__(self, other):
-        return apply(np.true_divide, self, other)
+        return record(np.true_divide, (self, other))
 
     def __rtruediv__(self, other):
-        return apply(np.true_divide, other, self)
+        return record(np.true_divide, (other, self))
 
     def __pow__(self, other):
         if type(other) in (int, float) and other == 2 and (type(other) is int or self.data.dtype.kind == "f"):
-            return apply(np.square, self)  # 20 times faster than np.power
-        return apply(np.power, self, other)
+            return record(np.square, (self,))  # 20 times faster than np.power
+        return record(np.power, (self, other))
 
     def __rpow__(self, other):
-        return apply(np.power, other, self)
+        return record(np.power, (other, self))
 
     def __matmul__(self, other):
-        return apply(np.matmul, self, as_tensor(other) if isinstance(other, list) else other)
+        return record(np.matmul, (self, as_tensor(other) if isinstance(other, list) else other))
 
     def __rmatmul__(self, other):
-        return apply(np.matmul, as_tensor(other) if isinstance(other, list) else other, self)
+        return record(np.matmul, (as_tensor(other) if isinstance(other, list) else other, self))
 
     def __neg__(self):
-        return apply(np.negative, self)
+        return record(np.negative, (self,))
 
     def __pos__(self):
         return self
