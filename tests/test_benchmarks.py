@@ -7,28 +7,37 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="the benchmarks compare with PyTorch, which is not installed")
 pytest.importorskip("threadpoolctl", reason="the benchmarks set threads through threadpoolctl, which is not installed")
 
-from benchmarks import measure  # noqa: E402
-from benchmarks.__main__ import JOBS  # noqa: E402
-from benchmarks.case import Case, Side  # noqa: E402
+from benchmarks import gpt, measure, tables, where  # noqa: E402
+from benchmarks.__main__ import JOBS, choose  # noqa: E402
+from benchmarks.case import GEMMS, Case, Side  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 
 
 def losses(side, steps):
+    measure.limit_threads(1)
     step = side.build()
     return [step(number) for number in range(steps)]
 
 
-CASES = [case for job in ("reference", "dates", "overhead") for case in importlib.import_module(JOBS[job]).cases(job, tiny=True)]
+COMPILING = ("jax", "tinygrad")  # which takes longer than all the others together
+ALIKE = ("tiny", "small", "large")  # other sizes of reference
+CASES = [case for job in JOBS if job not in ALIKE for case in importlib.import_module(JOBS[job]).cases(job, tiny=True)]
 PAIRS = [(case, side) for case in CASES for side in case.sides[1:] if side.checked]
 
 
-@pytest.mark.parametrize("case, side", PAIRS, ids=[f"{case.name}, {side.name}" for case, side in PAIRS])
+def pair(case, side):
+    marks = [pytest.mark.slow] if side.needs in COMPILING else []
+    return pytest.param(case, side, marks=marks, id=f"{case.name}, {side.name}")
+
+
+@pytest.mark.parametrize("case, side", [pair(*both) for both in PAIRS])
 def test_both_sides_have_the_same_losses(case, side):
     if not side.is_installed():
         pytest.skip(f"{side.needs} is not installed")
@@ -60,15 +69,93 @@ def command(*words, **environment):
 
 def test_the_command_prints_a_table_and_writes_json(tmp_path):
     file = tmp_path / "out.json"
-    done = command("dates", "--tiny", "--sides", "torch", "torch fused", "--rounds", "1", "--steps", "2", "--json", str(file), OPENBLAS_CORETYPE="Haswell")
+    done = command("decoding", "--tiny", "--rounds", "1", "--steps", "2", "--json", str(file), OPENBLAS_CORETYPE="Haswell")
     assert done.returncode == 0, done.stderr
     assert "OPENBLAS_CORETYPE was set" in done.stderr
     report = json.loads(file.read_text())
-    assert [result["side"] for result in report["results"]] == ["minigrad", "torch", "torch fused"]
+    assert [result["side"] for result in report["results"]] == ["minigrad", "torch"]
     assert all(f"| {result['side']} |" in done.stdout for result in report["results"])
     assert {"cpu", "cores", "python", "numpy", "torch", "blas"} <= set(report["machine"])
+    assert str(tmp_path) not in report["command"] and str(tmp_path) not in done.stdout
 
 
 def test_an_unknown_job_is_named():
     done = command("nothing")
     assert done.returncode == 2 and "'nothing'" in done.stderr
+
+
+def test_sides_are_chosen_by_name():
+    (case,) = gpt.cases("reference", tiny=True)
+    assert [side.name for side in choose(case, ["TORCH*"]).sides] == [
+        "minigrad",
+        "torch",
+        "torch fused",
+        "torch tuned",
+        "torch manual",
+    ]
+    assert [side.name for side in choose(case, ["gemms*"]).sides] == ["minigrad", GEMMS]
+
+
+def test_a_step_of_the_products_alone_multiplies_as_often_as_the_model():
+    """6 operations for each weight and token, forward and backward, and 12 T C for each token and layer for attention."""
+    size = gpt.SIZES["reference"]
+    tokens, T, C = size["batch"] * size["context"], size["context"], size["d_model"]
+    weights = 12 * C * C * size["layers"] + gpt.VOCABULARY * C
+    products = sum(3 * 2 * np.prod(left) * right[-1] * count for left, right, count in gpt.products(size))
+    assert products == tokens * (6 * weights + 12 * T * C * size["layers"])
+
+
+RESULT = {
+    "case": "work", "threads": 1, "side": "minigrad", "unit": "step", "seconds": [1.0, 2.0, 3.0], "ratio": [0.7, 0.8, 0.9],
+    "of GEMM limit": None, "peak MB": 50.0, "MB over import": None, "MB over inputs": 3.0, "page faults a step": 0,
+}  # fmt: skip
+
+
+def test_tables_are_written_between_the_markers_of_a_page(tmp_path):
+    page, report = tmp_path / "page.md", tmp_path / "report.json"
+    facts = {
+        "cpu": "a processor",
+        "cores": 2,
+        "system": "Linux",
+        "python": "3.11",
+        "numpy": "2.4",
+        "blas": {},
+        "load before": None,
+    }
+    report.write_text(json.dumps({"command": "python -m benchmarks work", "machine": facts, "results": [RESULT]}))
+    page.write_text(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
+    assert tables.main([str(page), str(report), str(report)]) == 0
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
+    assert text.count("| work | 1 | minigrad | 2.00 s per step | 0.80 (0.70 to 0.90) |") == 2 and "a processor" in text
+
+
+def test_a_page_without_markers_is_refused(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("nothing")
+    assert tables.main([str(page), "report.json"]) == 1 and "no place for tables" in capsys.readouterr().err
+
+
+def test_where_the_time_goes_adds_up():
+    (case,) = gpt.cases("reference", tiny=True)
+    spent = where.measured(gpt, case, threads=1, steps=2)
+    assert spent.calls["forward", "linear"] == spent.calls["backward", "linear"] == 2 * (4 * 2 + 1)
+    assert spent.calls["other", "the optimizer"] == spent.calls["other", "clipping"] == 2
+    assert all(seconds >= 0 for seconds in spent.seconds.values())
+    table = where.lines(spent, 2)
+    assert any(line.startswith("| linear | 9 |") for line in table) and table[-1].endswith("| 100.0% |")
+
+
+def test_what_cannot_be_built_is_left_out_where_it_may(capsys):
+    class Broken(measure.Worker):
+        def __init__(self, may_fail):
+            self.side = Side("theirs", None, may_fail=may_fail)
+
+        def _receive(self):
+            return {"failed": "RuntimeError: no compiler"}
+
+    assert (
+        not Broken(True).is_built() and "theirs cannot be measured here: RuntimeError: no compiler" in capsys.readouterr().err
+    )
+    with pytest.raises(measure.Refusal, match="no compiler"):
+        Broken(False).is_built()
