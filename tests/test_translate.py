@@ -77,9 +77,10 @@ def test_numbers_are_learned_in_a_few_seconds_and_a_run_translates_without_its_p
 
 @pytest.mark.slow
 def test_ten_thousand_numbers_are_learned_to_99_of_100(tmp_path):
-    """Characters, as every digit counts: 480 of 480 that were never seen, after 37 s, on the machine this was written on."""
+    """9,015 pairs: of 480 numbers that were never seen all are right, after 24 s, on the machine that this was written on. With
+    1,000 tokens instead of 300, many of them numbers like 969 that occur a few times only, 4 of 100 are wrong."""
     pairs = numbers(tmp_path / "numbers.tsv", 10_000)
-    learn = ["--tokens", "characters", "--d-model", "64", "--d-ff", "128", "--lr", "4e-3", "--dropout", "0", "--steps", "600", "--quiet"]
+    learn = ["--vocab-size", "300", "--d-model", "64", "--d-ff", "128", "--lr", "4e-3", "--dropout", "0", "--steps", "600", "--quiet"]
     assert train.main(["translate", "--pairs", pairs, *learn, "--out", str(tmp_path / "run")]) == 0
     assert json.loads((tmp_path / "run" / "result.json").read_text())["exact match"] >= 0.99
 
