@@ -11,6 +11,7 @@ from contextvars import ContextVar
 recording = ContextVar("recording", default=True)  # are computations remembered?
 readable = ContextVar("readable", default=False)  # are kernels passed over for their definitions?
 tracing = ContextVar("tracing", default=None)  # if set: what to do with every value as it is computed (see anomaly.py)
+worker = ContextVar("worker", default=0)  # which of the threads that share the work this is (see random.py)
 current_module = ContextVar("current_module", default=None)  # the nn.Module whose forward is running
 
 

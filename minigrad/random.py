@@ -8,6 +8,8 @@ import zlib
 
 import numpy as np
 
+from minigrad.modes import Mode, worker
+
 _seed = 0
 _streams = {}
 
@@ -27,7 +29,25 @@ def initial_seed():
 
 
 def stream(name="default"):
-    """The running np.random.Generator of that name; drawing from it moves only this stream."""
+    """The running np.random.Generator of that name; drawing from it moves only this stream. Workers have streams of their own."""
+    return _running(name + _suffix())
+
+
+def as_worker(number):
+    """`with as_worker(1):` what is drawn comes from the streams of that worker (0: the usual ones), so that threads that share the
+    work do not disturb each other's."""
+    return Mode(worker, number)
+
+
+def _suffix():
+    return f" of worker {worker.get()}" if worker.get() else ""
+
+
+def _is_own(name):
+    return name.endswith(_suffix()) if worker.get() else " of worker " not in name
+
+
+def _running(name):
     if name not in _streams:
         _streams[name] = fresh(name)
     return _streams[name]
@@ -54,12 +74,12 @@ def set_state(state):
 def wind(positions):
     """Set the streams named to these positions; leave the others alone."""
     for name, position in positions.items():
-        stream(name).bit_generator.state = position
+        _running(name).bit_generator.state = position
 
 
 def moved_since(positions):
-    """Of the streams, those that have been drawn from since `positions`, with where they stood then."""
-    now = get_state()["streams"]
+    """Of this worker's streams, those that have been drawn from since `positions`, with where they stood then."""
+    now = {name: position for name, position in get_state()["streams"].items() if _is_own(name)}
     start = {name: positions.get(name) or fresh(name).bit_generator.state for name in now}
     return {name: start[name] for name in now if not _same(start[name], now[name])}
 

@@ -4,6 +4,7 @@ Knows the command line and how a run is shown; what is learned stands in the rec
 """
 
 import argparse
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from minigrad import manual_seed, saving
 from minigrad._doors import UsageError, load_models, open_door, said, settings_of
 from minigrad.machine import blas_threads
+from minigrad.sharing import Sharing, is_faster
 from minigrad.trainer import TrainingError, fit
 
 EPILOG = """
@@ -45,8 +47,8 @@ def main(argv=None):
         recipe = recipe_class(settings)
         model = recipe.model()
         folder = open_folder(options.out, recipe.name)
-        with blas_threads(options.threads):
-            return run(recipe, model, folder, options)
+        with threads_at_work(options, recipe, model) as sharing:
+            return run(recipe, model, folder, options, sharing)
     return outcome.status
 
 
@@ -112,7 +114,8 @@ def parse(argv):
     parser.add_argument("--label-smoothing", type=number_in(0, 1), help="how much of each right answer is spread over all (the paper: 0.1)")
     parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="any other setting of the recipe (may be given again)")
     parser.add_argument("--seed", type=natural, default=0, help="where all random numbers start (default: 0); the same seed repeats the run")
-    parser.add_argument("--threads", type=positive, default=1, help="threads for matrix products (default: 1, fastest for models this small)")
+    parser.add_argument("--threads", type=positive, default=1, help="threads to compute with (default: 1, which disturbs nobody)")
+    parser.add_argument("--share", choices=("batch", "products", "auto"), default="auto", help="what several threads share: each batch, each matrix product, or what is measured to be faster at the start (default)")  # fmt: skip
     parser.add_argument("--out", help="the run's folder, new or empty (default: the next runs/NAME-0001)")
     parser.add_argument("--quiet", action="store_true", help="print the result only")
     return parser.parse_args(argv)
@@ -129,7 +132,7 @@ def list_recipes(recipes):
 
 def chosen_settings(options, recipe):
     """The recipe's defaults, changed by what was given."""
-    given = {k: v for k, v in vars(options).items() if v is not None and k not in ("recipe", "list", "seed", "out", "quiet", "threads", "set")}
+    given = {k: v for k, v in vars(options).items() if v is not None and k not in ("recipe", "list", "seed", "out", "quiet", "threads", "share", "set")}
     return settings_of(recipe, given, options.set)
 
 
@@ -152,10 +155,27 @@ def open_folder(out, name):
 # ---------------------------------------------------------------- a run
 
 
-def run(recipe, model, folder, options):
+@contextlib.contextmanager
+def threads_at_work(options, recipe, model):
+    """Let that many threads compute; yields a Sharing if they share batches, None if they share matrix products."""
+    if options.share == "auto" and options.threads > 1:
+        faster = is_faster(recipe, model, options.threads)
+        options.share = "batch" if faster else "products"
+        if not options.quiet:
+            print(f"{options.threads} threads share {'each batch' if faster else 'each matrix product'}, which was faster in a trial (--share).")
+    if options.share == "batch" and options.threads > 1:
+        with Sharing(options.threads) as sharing:
+            yield sharing
+    else:
+        with blas_threads(options.threads):
+            yield None
+
+
+def run(recipe, model, folder, options, sharing=None):
     """Train, evaluate, save, and say what can be done with the result. Ctrl-C ends the training early and keeps it."""
     settings = recipe.settings
     config = {"recipe": getattr(recipe, "file", recipe.name), "seed": options.seed, "settings": settings}
+    config |= {"threads": options.threads, "share": options.share if options.threads > 1 else None}
     saving.save_json(folder / "config.json", config)
     parameters = sum(p.numel() for p in model.parameters())
     say = (lambda *_: None) if options.quiet else print
@@ -166,7 +186,7 @@ def run(recipe, model, folder, options):
     show = Progress(recipe, settings["steps"], folder, options.quiet)
     stopped = False
     try:
-        fit(recipe, model, show)
+        fit(recipe, model, show, sharing=sharing)
     except KeyboardInterrupt:
         stopped = True
     finally:

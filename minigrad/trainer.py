@@ -6,6 +6,8 @@ A Recipe says what to learn. `fit` takes steps and tells its listener after each
 import math
 import time
 
+import numpy as np
+
 from minigrad import optim, random
 from minigrad.machine import keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
@@ -48,6 +50,16 @@ class Recipe:
     def loss(self, model, batch):
         """A scalar Tensor."""
         raise NotImplementedError(f"The recipe {self.name} must define loss(model, batch).")
+
+    def count(self, batch):
+        """How many numbers `loss` is the mean of, so that a batch can be shared; by default its examples."""
+        return len(_first(batch))
+
+    def shares(self, batch, parts):
+        """The batch in several, for threads that share it: arrays cut along their first axis."""
+        arrays = batch if isinstance(batch, tuple) else (batch,)
+        cut = zip(*(np.array_split(array, min(parts, len(array))) for array in arrays), strict=True)
+        return [part if isinstance(batch, tuple) else part[0] for part in cut]
 
     def evaluate(self, model, final=False):
         """Figures by name, on data never trained on."""
@@ -92,12 +104,13 @@ class Recipe:
         return optimizer, optim.lr_scheduler.WarmupCosineLR(optimizer, warmup, steps, self.last_lr)
 
 
-def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0):
+def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0, sharing=None):
     """Train for recipe.settings["steps"] steps; returns the metrics of each step, as a list of dicts.
 
     listener        called as listener(row) after each step, with row = {"step", "loss", "lr", "gradient norm", "seconds"} and,
                     every `evaluate_every` steps (the recipe's, if not given) and at the last, its figures and "samples"
     clip            the longest gradient allowed, all parameters taken together (see Recipe.clip)
+    sharing         a Sharing (sharing.py), if threads are to share each batch
     Raises TrainingError where the loss is not a number, or a batch is empty. KeyboardInterrupt passes through.
     """
     keep_freed_memory()
@@ -107,16 +120,15 @@ def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0):
     model.train()
     start, paused = time.perf_counter(), 0.0
     for step in range(steps):
-        loss = _checked_loss(recipe, model, step)
         optimizer.zero_grad()
-        loss.backward()
+        loss = _backward(recipe, model, step, sharing)
         norm = recipe.clip(model, clip)
         if not math.isfinite(norm):
             raise TrainingError(_broken("The gradient", norm, step, recipe))
         lr = schedule.get_last_lr()[0]
         optimizer.step()
         schedule.step()
-        row = {"step": step + 1, "loss": loss.item(), "lr": lr, "gradient norm": norm}
+        row = {"step": step + 1, "loss": loss, "lr": lr, "gradient norm": norm}
         row["seconds"] = time.perf_counter() - start - paused
         if (step + 1) % evaluate_every == 0 or step + 1 == steps:
             began = time.perf_counter()
@@ -137,17 +149,27 @@ def _figures(recipe, model):
     return figures
 
 
-def _checked_loss(recipe, model, step):
+def _backward(recipe, model, step, sharing):
+    """The loss of a step's batch, as a number; its gradients are left in the parameters."""
     batch = recipe.batch(step)
-    first = batch[0] if isinstance(batch, tuple) else batch
-    if len(first) == 0:
+    if len(_first(batch)) == 0:
         raise TrainingError(f"The batch of step {step + 1} is empty; the recipe's batch(step) must give at least one example.")
-    loss = recipe.loss(model, batch)
-    if loss.numel() != 1:
-        raise TrainingError(f"The recipe's loss has shape {loss.shape}; training needs a single number, such as its .mean().")
-    if not math.isfinite(loss.item()):
-        raise TrainingError(_broken("The loss", loss.item(), step, recipe))
-    return loss
+    if sharing is not None:
+        number = sharing.backward(recipe, model, batch)
+    else:
+        loss = recipe.loss(model, batch)
+        if loss.numel() != 1:
+            raise TrainingError(f"The recipe's loss has shape {loss.shape}; training needs a single number, such as its .mean().")
+        number = loss.item()
+    if not math.isfinite(number):
+        raise TrainingError(_broken("The loss", number, step, recipe))
+    if sharing is None:
+        loss.backward()
+    return number
+
+
+def _first(batch):
+    return batch[0] if isinstance(batch, tuple) else batch
 
 
 def _broken(what, value, step, recipe):

@@ -20,7 +20,7 @@ LAYERS = [  # each may import from its own layer and from those before it
     "functional",
     "kernels func recompute anomaly gradcheck differences samples minigrad",  # minigrad/__init__ stands where what it collects stands
     "nn optim data",
-    "saving trainer distributed viz",
+    "saving trainer sharing distributed viz",
     "models",
     "models.recipes",
     "_doors",  # what doors share

@@ -1,5 +1,7 @@
 """What layers compute: linear maps, embeddings, normalisation, dropout, padding."""
 
+import math
+
 import numpy as np
 
 from minigrad import functions as f
@@ -89,10 +91,12 @@ def dropout(x, p=0.5, training=True):
 
 
 def dropout_scale(shape, p, dtype):
-    """0 with probability p, else 1/(1-p): an array from the stream "dropout"."""
+    """0 with probability p (to the nearest 1/65,536), else 1/(1-p): an array from the stream "dropout"."""
     if p == 1:
         return np.zeros(shape, dtype)
-    scale = (random.stream("dropout").random(shape, dtype=np.float32) >= p).astype(dtype)
+    size = math.prod(shape)
+    words = random.stream("dropout").bit_generator.random_raw(-(-size // 4))  # 64 bits each: four numbers, in a third of the time of floats
+    scale = (words.view(np.uint16)[:size] >= round(p * 2**16)).astype(dtype).reshape(shape)
     scale *= 1 / (1 - p)
     return scale
 

@@ -54,6 +54,9 @@ class MaskedText(Text):
         seen, asked = batch
         return F.cross_entropy(model(seen).reshape(-1, len(self.vocabulary)), asked.reshape(-1), ignore_index=IGNORED)
 
+    def count(self, batch):
+        return int((batch[1] != IGNORED).sum())
+
     @no_grad()
     def evaluate(self, model, final=False):
         """The share of hidden characters found in the validation text, always the same ones; the loss in nats beside it."""

@@ -43,6 +43,9 @@ class Pairs(Recipe):
         smoothing = self.settings["label_smoothing"]
         return F.cross_entropy(logits.reshape(-1, self.vocab_size), following.reshape(-1), ignore_index=PAD, label_smoothing=smoothing)
 
+    def count(self, batch):
+        return int((batch[1][:, 1:] != PAD).sum())
+
     def answer(self, model, texts, beam=1):
         """The model's target for each source: always the likeliest token, or the likeliest whole of several beams."""
         src = padded([self.encode(text) for text in texts])

@@ -100,6 +100,9 @@ class Sequences(Recipe):
         tokens, following = batch
         return F.cross_entropy(model(tokens).reshape(-1, len(self.vocabulary)), following.reshape(-1), ignore_index=IGNORED)
 
+    def count(self, batch):
+        return int((batch[1] != IGNORED).sum())
+
     # -------- model
 
     def model(self):

@@ -1,0 +1,83 @@
+"""Threads that share a batch: the same loss and gradients as one, whatever the recipe; and the same bits every time."""
+
+import numpy as np
+import pytest
+from oracle import near, same
+
+import minigrad as mg
+from minigrad.sharing import Sharing, is_faster
+from minigrad.trainer import fit
+from models import recipes
+
+SMALL = {
+    "dates": dict(d_model=16, layers=1, heads=2, d_ff=16), "text": dict(d_model=16, layers=1, heads=2, d_ff=16, context=8),
+    "mlm": dict(d_model=16, layers=1, heads=2, d_ff=16, context=16), "recall": dict(distance=3),
+}  # fmt: skip
+NAMES = [name for name in recipes.NAMES if name != "translate"]
+
+
+def made(name, **settings):
+    mg.manual_seed(3)
+    recipe = recipes.find(name)({**SMALL.get(name, {}), "batch_size": 7, "steps": 3, **settings})
+    model = recipe.model()
+    model.double()
+    return recipe, model.train()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("threads", (2, 3))
+def test_loss_and_gradients_are_those_of_the_whole_batch(name, threads):
+    recipe, model = made(name)
+    batch = recipe.batch(0)
+    loss = recipe.loss(model, batch)
+    loss.backward()
+    alone = {p: p.grad.data.copy() for p in model.parameters() if p.grad is not None}  # BERT's summary is not asked for
+    with Sharing(threads) as sharing:
+        together = sharing.backward(recipe, model, batch)
+    assert together == pytest.approx(loss.item(), rel=1e-6)
+    scale = max(np.abs(g).max() for g in alone.values())
+    assert {p for p in model.parameters() if p.grad is not None} == set(alone)
+    for p, expected in alone.items():
+        near(p.grad.data / scale, expected / scale, 1e-6)
+
+
+def test_the_same_threads_give_the_same_bits_dropout_included():
+    def losses():
+        recipe, model = made("text", dropout=0.3)
+        with Sharing(2) as sharing:
+            return [row["loss"] for row in fit(recipe, model, sharing=sharing)]
+
+    first = losses()
+    assert first == losses() and len(set(first)) == 3
+
+
+def test_each_thread_drops_other_numbers():
+    with mg.random.as_worker(0):
+        one = mg.random.stream("dropout").random(5)
+    with mg.random.as_worker(1):
+        other = mg.random.stream("dropout").random(5)
+    assert not np.array_equal(one, other)
+
+
+def test_a_batch_smaller_than_the_threads_is_shared_as_far_as_it_goes():
+    recipe, model = made("reverse", batch_size=2)
+    with Sharing(4) as sharing:
+        assert np.isfinite(sharing.backward(recipe, model, recipe.batch(0)))
+
+
+def test_a_mistake_in_a_thread_is_raised():
+    recipe, model = made("reverse")
+    recipe.loss = lambda model, batch: 1 / 0
+    with Sharing(2) as sharing, pytest.raises(ZeroDivisionError):
+        sharing.backward(recipe, model, recipe.batch(0))
+
+
+def test_the_trial_leaves_no_trace():
+    recipe, model = made("text", dropout=0.2)
+    before, state = [p.data.copy() for p in model.parameters()], mg.random.get_state()
+    assert is_faster(recipe, model, 2) in (True, False)
+    for p, data in zip(model.parameters(), before, strict=True):
+        same(p.data, data)
+        assert p.grad is None
+    now = mg.random.get_state()
+    assert str(now["streams"]["dropout"]) == str(state["streams"].get("dropout", mg.random.fresh("dropout").bit_generator.state))
