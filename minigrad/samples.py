@@ -223,6 +223,10 @@ both_tiers("attention, row hidden", lambda q, k, v: F.scaled_dot_product_attenti
 both_tiers("attention, added mask", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, ADDED), (3, 4), (3, 4), (3, 4))
 both_tiers("attention, learned bias", lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), (2, 3, 4), (2, 3, 4), (2, 3, 4), (3, 3))
 both_tiers("attention, dropout", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, None, 0.3), (2, 3, 4), (2, 3, 4), (2, 3, 4))
+for _name, _mask in (("", None), (", padding", PADDING), (", row hidden", HIDDEN)):
+    both_tiers(f"attention, blocked{_name}", lambda q, k, v, m=_mask: F.scaled_dot_product_attention(q, k, v, m, path="blocked"), (2, 3, 4), (2, 3, 4), (2, 3, 2))
+both_tiers("attention, in small blocks", lambda q, k, v, m: F.blocked_attention(q, k, v, m, None, 0.5, 1, (2, 3)), (2, 3, 4), (1, 5, 4), (2, 5, 2), (3, 5))
+both_tiers("attention, blocked, dropout", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, None, 0.3, True, path="blocked"), (2, 3, 4), (2, 3, 4), (2, 3, 4))
 both_tiers("attention, shared q, k, v", lambda x: F.scaled_dot_product_attention(x, x, x), (2, 3, 4))
 
 ENDED = np.array([[1, 1, 1], [1, 0, 1]])[:, :, None] > 0  # the second of three sequences has one step only

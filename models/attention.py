@@ -4,18 +4,25 @@ Masks have one polarity: True = may attend. Every mask broadcasts to (B, H, Tq, 
 PyTorch's *modules* mean the opposite by theirs (True = hide), which is why the argument here is called `mask`: pass ~theirs.
 """
 
+from functools import partial
+
 import numpy as np
 
 from minigrad import Tensor, concatenate, is_grad_enabled
 from minigrad import functional as F
 from minigrad.nn import Linear, Module
 
-PATHS = {"plain": F.scaled_dot_product_attention}  # how softmax(Q K^T) V is computed: the same answer, other time and memory
+# how softmax(Q K^T) V is computed: the same answer, other time and memory; "auto" goes by the length
+PATHS = {"auto": F.scaled_dot_product_attention} | {path: partial(F.scaled_dot_product_attention, path=path) for path in ("plain", "blocked")}
 
 
 def causal_mask(queries, keys=None):
-    """(1, 1, Tq, Tk): each query sees the keys up to its own place, counted from the end, so that the last sees them all."""
+    """(1, 1, Tq, Tk): each query sees the keys up to its own place, counted from the end, so that the last sees them all.
+
+    For long sequences it is a rule (F.CausalMask), not written out until somebody reads it."""
     keys = queries if keys is None else keys
+    if F.is_long(queries, keys):
+        return F.CausalMask(queries, keys, keys - queries)
     return Tensor(np.tri(queries, keys, k=keys - queries, dtype=bool)[None, None])
 
 
@@ -96,7 +103,7 @@ class MultiHeadAttention(Module):
     keep_weights = False
 
     def __init__(self, d_model, num_heads, dropout=0.0, bias=True, num_kv_heads=None, head_dim=None, kv_dim=None,
-                 rotary=None, path="plain", v_dim=None):  # fmt: skip
+                 rotary=None, path="auto", v_dim=None):  # fmt: skip
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         _check_heads(d_model, num_heads, num_kv_heads, head_dim, path)
         self.num_heads, self.num_kv_heads, self.dropout, self.path = num_heads, num_kv_heads, dropout, path
@@ -160,7 +167,9 @@ class MultiHeadAttention(Module):
         """The heads of queries that share keys and values on an axis of their own, along which k and v are broadcast, not copied."""
         B, H, Tq, D = q.shape
         groups = (self.num_kv_heads, H // self.num_kv_heads)
-        if mask is not None and mask.ndim > 2:
+        if isinstance(mask, F.CausalMask):
+            mask = mask.with_other(None if mask.other is None else self._grouped(q, k, v, mask.other)[3])
+        elif mask is not None and mask.ndim > 2:
             own = mask.shape[-3]
             if own not in (1, H):
                 raise ValueError(f"A mask {mask.shape} is for 1 head or for each of the {H}; it must broadcast to {(B, H, Tq, k.shape[2])}.")

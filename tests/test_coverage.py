@@ -728,7 +728,7 @@ def test_moves_of_any_shape_have_the_gradient_of_their_inverse(shape, data):
 OPERATORS = "add radd sub rsub mul rmul truediv rtruediv pow rpow matmul rmatmul neg pos abs mod rmod getitem iter".split()
 WITHOUT_A_GRADIENT = set("""
     isnan isinf isfinite logical_not logical_and logical_or logical_xor eq ne lt le gt ge floor_divide isclose allclose equal argmax argmin
-    argsort any all count_nonzero nonzero one_hot seen_keys
+    argsort any all count_nonzero nonzero one_hot seen_keys is_long CausalMask Dropped
     size dim numel item tolist numpy detach requires_grad_ backward register_hook retain_grad cuda cpu long int bool float double
     contiguous astype type type_as definition DEFINITIONS Module Parameter Sequential ModuleList ModuleDict functional init utils
 """.split())  # and the changes in place, which nothing records

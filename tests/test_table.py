@@ -244,6 +244,7 @@ value("rms_norm", lambda x, w: F.rms_norm(x, 4, w, 0.1), lambda x, w: places((3,
 value("linear", F.linear, lambda x, w, b: places((3, 2), lambda i, o: math.fsum(x[i] * w[o]) + b[o]), (3, 4), (2, 4), (2,))
 value("embedding", lambda w: F.embedding(np.array([2, 0, 2]), w), lambda w: np.array([w[2], w[0], w[2]]), (3, 4))
 value("attention", F.scaled_dot_product_attention, attention_of, (3, 4), (5, 4), (5, 2))
+value("attention, blocked", lambda *xs: F.scaled_dot_product_attention(*xs, path="blocked"), attention_of, (3, 4), (5, 4), (5, 2))
 value("rnn", F.rnn_states, lambda u, h, w: states_of(lambda u, h: [math.tanh(u[j] + w[j] @ h) for j in range(4)], u, h), (3, 2, 4), (2, 4), (4, 4))
 value("lstm", lambda *xs: mg.cat([F.lstm_states(*xs)[0], F.lstm_states(*xs)[1][None]]), lambda u, h, c, w: lstm_of(u, h, c, w), (3, 2, 8), (2, 2), (2, 2), (8, 2))
 value("gru", F.gru_states, lambda u, h, w, b: states_of(lambda u, h: gru_of(u, h, w, b), u, h), (3, 2, 6), (2, 2), (6, 2), (6,))

@@ -17,5 +17,8 @@ from minigrad.functional.losses import (
     binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, cross_entropy, huber_loss, kl_div, l1_loss,
     mse_loss, nll_loss, smooth_l1_loss, token_losses,
 )  # fmt: skip
-from minigrad.functional.attention import attention, attention_weights, scaled_dot_product_attention, seen_keys, without_unseen
+from minigrad.functional.attention import (
+    CausalMask, Dropped, attention, attention_weights, blocked_attention, is_long, scaled_dot_product_attention, seen_keys,
+    without_unseen,
+)  # fmt: skip
 from minigrad.functional.recurrent import gru_states, lstm_states, rnn_states
