@@ -28,6 +28,7 @@ def cases(job="mlp", tiny=False):
             Side("JAX", partial(jax_step, sizes, how), "jax", pinned=True),
             Side("HIPS autograd", partial(hips_step, sizes, how), "autograd"),
             Side("MyGrad", partial(mygrad_step, sizes, how), "mygrad"),
+            Side("tinygrad", partial(tinygrad_step, sizes, how), "tinygrad", may_fail=True, pinned=True),
         ), steps=100)
         for how in LR
     ]  # fmt: skip
@@ -153,5 +154,29 @@ def mygrad_step(sizes, how):
         loss.backward()
         state[0] = moved(np, how, state[0], {name: tensor.grad for name, tensor in p.items()}, number + 1)
         return float(loss)
+
+    return step
+
+
+def tinygrad_step(sizes, how):
+    """The whole step under its TinyJit. On a processor it needs a C compiler (clang)."""
+    from tinygrad import Tensor, TinyJit, nn
+    from tinygrad.helpers import Context
+
+    p = {name: Tensor(array.copy()) for name, array in our_weights(sizes).items()}
+    batches = [(Tensor(x).realize(), Tensor(y).realize()) for x, y in all_batches(sizes)]
+    optimizer = getattr(nn.optim, how)(list(p.values()), lr=LR[how])
+
+    @TinyJit
+    def train(x, y):
+        hidden = x.linear(p["0.weight"].T, p["0.bias"]).relu()
+        loss = hidden.linear(p["2.weight"].T, p["2.bias"]).sparse_categorical_crossentropy(y)
+        optimizer.zero_grad()
+        loss.backward()
+        return loss.realize(*optimizer.schedule_step())  # together: the loss is that of before the step
+
+    def step(number):
+        with Context(TRAINING=1):
+            return train(*batches[number % BATCHES]).item()
 
     return step
