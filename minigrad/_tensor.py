@@ -46,7 +46,9 @@ NONE = {}
 
 def record(fun, args, kwargs=NONE, is_kernel=False):
     """What `apply` does, without unpacking: this runs for every op, so every tenth of a microsecond counts."""
-    arrays, parents, needs, saved = [], [], [], None
+    if not recording.get():
+        return _compute(fun, args, kwargs, is_kernel)
+    arrays, parents, needs = [], [], []
     for a in args:
         if isinstance(a, Tensor):
             arrays.append(a.data)
@@ -57,22 +59,13 @@ def record(fun, args, kwargs=NONE, is_kernel=False):
             arrays.append(a)
             parents.append(None)
             needs.append(False)
-    try:
-        y = fun(*arrays, **kwargs)
-    except (ValueError, TypeError, IndexError) as error:
-        raise explain.failed_call(error, fun, arrays, kwargs) from None
-    if is_kernel:
-        y, saved = y
-    if type(y) is np.float32:
-        y = np.asarray(y)
-    elif type(y) is not np.ndarray or y.dtype is not _FLOAT32:
-        if isinstance(y, (tuple, list)):
-            return _remember_items(fun, args, tuple(needs), kwargs, y, saved)
-        y = _keep_precision(fun, np.asarray(y), arrays)
+    y, saved = _value(fun, arrays, kwargs, is_kernel)
+    if type(y) is tuple:
+        return _remember_items(fun, args, tuple(needs), kwargs, y, saved)
     out = Tensor(y)
     if y.base is not None:
         _share_writes(out, args)
-    if True in needs and recording.get():
+    if True in needs:
         row = RULES.get(fun) or _no_row(fun)
         if row is not CONSTANT:
             needs = tuple(needs)
@@ -83,6 +76,38 @@ def record(fun, args, kwargs=NONE, is_kernel=False):
     if tracing.get() is not None:
         tracing.get()(fun, arrays, out)
     return out
+
+
+def _compute(fun, args, kwargs, is_kernel):
+    """`record` where nothing is recorded."""
+    arrays = [a.data if isinstance(a, Tensor) else a for a in args]
+    y, _ = _value(fun, arrays, kwargs, is_kernel)
+    if type(y) is tuple:
+        return _remember_items(fun, args, (False,) * len(args), kwargs, y, None)
+    out = Tensor(y)
+    if y.base is not None:
+        _share_writes(out, args)
+    if tracing.get() is not None:
+        tracing.get()(fun, arrays, out)
+    return out
+
+
+def _value(fun, arrays, kwargs, is_kernel):
+    """(fun's value, what a kernel saved): an array of the dtype it should have, or a tuple of arrays."""
+    try:
+        y = fun(*arrays, **kwargs)
+    except (ValueError, TypeError, IndexError) as error:
+        raise explain.failed_call(error, fun, arrays, kwargs) from None
+    saved = None
+    if is_kernel:
+        y, saved = y
+    if type(y) is np.float32:
+        return np.asarray(y), saved
+    if type(y) is not np.ndarray or y.dtype is not _FLOAT32:
+        if isinstance(y, (tuple, list)):
+            return tuple(map(np.asarray, y)), saved
+        y = _keep_precision(fun, np.asarray(y), arrays)
+    return y, saved
 
 
 def _no_row(fun):
@@ -110,7 +135,6 @@ def _known(args, parents, reads):
 
 def _remember_items(fun, args, needs, kwargs, ys, saved):
     """A function of several values: one node for the tuple, and one for each item taken out of it."""
-    ys = tuple(map(np.asarray, ys))
     outs, writes = tuple(Tensor(y) for y in ys), [0]
     for out in outs:
         out.writes = writes  # one count for all items: a rule that reads the tuple reads them all
@@ -166,9 +190,10 @@ def _keep_precision(fun, y, arrays):
 
 
 def _share_writes(out, args):
-    """A view shares its memory, so it shares the count of writes too."""
+    """A view shares its memory, so it shares the count of writes too. NumPy notes as base whoever owns the memory."""
+    base = out.data.base
     for a in args:
-        if isinstance(a, Tensor) and np.may_share_memory(out.data, a.data):
+        if isinstance(a, Tensor) and (base is a.data or base is a.data.base and np.may_share_memory(out.data, a.data)):
             out.writes = a.writes
 
 

@@ -117,9 +117,10 @@ def token_numbers(tokens):
 def in_context(tokens, mask, positions, cache):
     """(mask, positions) of tokens (B, T) that follow those in the cache: causal, and what `mask` asks for besides."""
     T, past = tokens.shape[1], cache[0].length if cache else 0
+    positions = np.arange(past, past + T) if positions is None else positions
+    if T == 1:
+        return mask, positions  # a single token sees all that there is
     causal = causal_mask(T, past + T)
-    if positions is None:
-        positions = np.arange(past, past + T)
     return causal if mask is None else causal & mask, positions
 
 

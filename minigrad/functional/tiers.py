@@ -2,7 +2,7 @@
 
 import functools
 
-from minigrad._tensor import Tensor, apply_kernel, floating
+from minigrad._tensor import Tensor, floating, record
 from minigrad.modes import readable
 
 _SPELLINGS = {"dim": "axis", "input": "x", "target": "targets"}
@@ -24,7 +24,7 @@ def definition(fun):
             return fun(*args)
         if not isinstance(args[0], Tensor) or args[0].data.dtype.kind != "f":
             args = (floating(args[0]), *args[1:])
-        return apply_kernel(call.kernel, *args)
+        return record(call.kernel.forward, args, is_kernel=True)
 
     call.kernel = None
     call.readable = fun
