@@ -25,6 +25,20 @@ def keep_freed_memory():
     return all(mallopt(name, value) == 1 for name, value in settings)
 
 
+def peak_memory():
+    """The most memory this process ever held, in MB; None where the system does not say (Windows)."""
+    try:
+        with open("/proc/self/status") as file:  # Linux: getrusage counts from the process that started this one
+            return next(int(line.split()[1]) / 2**10 for line in file if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        pass
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
 @contextlib.contextmanager
 def blas_threads(count):
     """Let matrix products use `count` threads. On small models one is fastest: several spend their time waiting for each other,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from minigrad import manual_seed, saving
 from minigrad._doors import UsageError, load_models, open_door, said, settings_of
-from minigrad.machine import blas_threads
+from minigrad.machine import blas_threads, peak_memory
 from minigrad.sharing import Sharing, is_faster
 from minigrad.trainer import TrainingError, fit
 
@@ -207,8 +207,9 @@ def finish(recipe, model, folder, rows, say):
     say("Testing on held-out data ...")
     figures = recipe.evaluate(model, final=True)
     seconds = rows[-1]["seconds"] if rows else 0.0
-    saving.save_json(folder / "result.json", {**figures, "steps": len(rows), "training seconds": seconds})
-    report(figures, recipe, seconds, say)
+    memory = {"peak memory MB": peak_memory()}
+    saving.save_json(folder / "result.json", {**figures, "steps": len(rows), "training seconds": seconds, **memory})
+    report({**figures, **{name: mb for name, mb in memory.items() if mb}}, recipe, seconds, say)
     pictures(recipe, model, folder, rows, figures, say)
     farewell(recipe, folder, say)
 

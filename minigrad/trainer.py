@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from minigrad import optim, random
-from minigrad.machine import keep_freed_memory
+from minigrad.machine import keep_freed_memory, peak_memory
 from minigrad.nn.utils import clip_grad_norm_
 
 
@@ -108,7 +108,8 @@ def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0, sharing=Non
     """Train for recipe.settings["steps"] steps; returns the metrics of each step, as a list of dicts.
 
     listener        called as listener(row) after each step, with row = {"step", "loss", "lr", "gradient norm", "seconds"} and,
-                    every `evaluate_every` steps (the recipe's, if not given) and at the last, its figures and "samples"
+                    every `evaluate_every` steps (the recipe's, if not given) and at the last, "peak memory MB", its figures and
+                    "samples"
     clip            the longest gradient allowed, all parameters taken together (see Recipe.clip)
     sharing         a Sharing (sharing.py), if threads are to share each batch
     Raises TrainingError where the loss is not a number, or a batch is empty. KeyboardInterrupt passes through.
@@ -133,7 +134,7 @@ def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0, sharing=Non
         if (step + 1) % evaluate_every == 0 or step + 1 == steps:
             began = time.perf_counter()
             with model.evaluating():
-                row |= {**_figures(recipe, model), "samples": recipe.samples(model)}
+                row |= {"peak memory MB": peak_memory(), **_figures(recipe, model), "samples": recipe.samples(model)}
             paused += time.perf_counter() - began
         rows.append(row)
         if listener:

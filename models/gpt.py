@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from minigrad import Tensor
+from minigrad import Tensor, checkpoint
 from minigrad import functional as F
 from minigrad.nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, init
 from models.attention import KVCache, MultiHeadAttention, causal_mask
@@ -62,13 +62,15 @@ class GPT(Module):
     max_len   the context: how many tokens it can look at
     d_ff      4 d_model unless given
     bias      False leaves out the biases of linear layers and norms
+    checkpointed  in training each block keeps what came in only and is computed again in backward: a third more time, and
+              memory that hardly grows with the layers
     init_std  of the linear layers' first values. GPT-2's 0.02 is near 1/sqrt(d_model) at its widths, 768 to 1,600; a narrow
               model learns faster from its own 1/sqrt(d_model)
     """
 
     def __init__(self, vocab_size, d_model=768, num_heads=12, num_layers=12, max_len=1024, dropout=0.1, bias=True, d_ff=None,
-                 init_std=0.02):  # fmt: skip
-        self.max_len = max_len
+                 init_std=0.02, checkpointed=False):  # fmt: skip
+        self.max_len, self.checkpointed = max_len, checkpointed
         self.wte = Embedding(vocab_size, d_model)
         self.wpe = LearnedPositions(max_len, d_model)
         self.drop = Dropout(dropout)
@@ -102,7 +104,10 @@ class GPT(Module):
         seen, positions = in_context(tokens, mask, positions, cache)
         x = self.drop(self.wte(tokens) + self.wpe(positions))  # (B, T, C)
         for i, block in enumerate(self.h):
-            x = block(x, seen, None if cache is None else cache[i])
+            if self.checkpointed and cache is None:
+                x = checkpoint(block, x, seen)
+            else:
+                x = block(x, seen, None if cache is None else cache[i])
         return F.linear(self.ln_f(x), self.wte.weight)  # (B, T, V)
 
 

@@ -12,6 +12,7 @@ import minigrad as mg
 from minigrad import functional as F
 from minigrad import optim
 from minigrad.gradcheck import gradcheck
+from minigrad.viz import kept_for_backward
 from models.gpt import GPT, from_gpt2_state
 
 # ---------------------------------------------------------------- gradients
@@ -35,6 +36,23 @@ def test_kernels_and_definitions_agree():
 
 def test_float32_stays_float32():
     decoders.check_float32(gpt().float())
+
+
+def test_checkpointed_blocks_keep_less_and_give_the_same():
+    def loss_and_gradients(checkpointed):
+        mg.manual_seed(5)
+        model = gpt(dropout=0.3, num_layers=4).double()
+        model.checkpointed = checkpointed
+        mg.manual_seed(6)
+        loss = Loss(model)()
+        kept = kept_for_backward(loss)
+        return loss, gradients(loss, list(model.parameters())), kept
+
+    one, other = loss_and_gradients(False), loss_and_gradients(True)
+    same(one[0], other[0])
+    for g, h in zip(one[1], other[1], strict=True):
+        near(g, h, 1e-13)
+    assert other[2] < one[2] / 3
 
 
 # ---------------------------------------------------------------- causality, cache, padding (28, 30)

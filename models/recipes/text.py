@@ -43,7 +43,7 @@ class Text(Recipe):
 
     name = "text"
     help = "a GPT learns to write like a text: --text FILE, or Python's own manual (a few minutes)"
-    defaults = dict(text=None, tokens="characters", vocab_size=512, steps=2000, batch_size=12, lr=1e-3, d_model=128, layers=4, heads=4, d_ff=512, context=64, dropout=0.0)  # fmt: skip
+    defaults = dict(text=None, tokens="characters", vocab_size=512, steps=2000, batch_size=12, lr=1e-3, d_model=128, layers=4, heads=4, d_ff=512, context=64, dropout=0.0, checkpoint=False)  # fmt: skip
     choices = {"tokens": TOKENS}
     reserved = 0  # token numbers that are no characters
     metric, share = "bits per character", False
@@ -89,7 +89,7 @@ class Text(Recipe):
     def model(self):
         s = self.settings
         sizes = dict(d_model=s["d_model"], num_heads=s["heads"], num_layers=s["layers"], max_len=s["context"], d_ff=s["d_ff"])
-        return GPT(len(self.vocabulary), dropout=s["dropout"], init_std=s["d_model"] ** -0.5, **sizes)
+        return GPT(len(self.vocabulary), dropout=s["dropout"], init_std=s["d_model"] ** -0.5, checkpointed=s.get("checkpoint", False), **sizes)
 
     def batch(self, step):
         """(tokens (B, T), the ones that follow (B, T))."""
