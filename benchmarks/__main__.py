@@ -49,18 +49,11 @@ def compare(words):
     if importlib.util.find_spec("threadpoolctl") is None:
         print("Giving all sides the same threads needs threadpoolctl: pip install threadpoolctl", file=sys.stderr)
         return 1
-    report = {"command": command(words), "machine": machine.facts()}
-    try:
-        report["results"] = measure_all(options)
-    except measure.Refusal as refusal:
-        print(refusal, file=sys.stderr)
-        return 1
-    report["machine"]["blas"] = report["results"][0]["blas"]
-    print("\n" + tables.page([report]))
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(report, file, indent=1)
-    return 0
+    report = {"command": command(words), "machine": machine.facts(), "results": []}
+    refused = measure_all(options, report)
+    if report["results"]:
+        print("\n" + tables.page([report]))
+    return 1 if refused else 0
 
 
 def command(words):
@@ -95,16 +88,25 @@ def positive(text):
     return number
 
 
-def measure_all(options):
-    """The results of all jobs, one case after the other."""
-    results = []
+def measure_all(options, report):
+    """All jobs, one case after the other, into report["results"], saved after each; returns how many were refused, and says why."""
+    refused = 0
     for job in options.jobs or JOBS:
         for case in importlib.import_module(JOBS[job]).cases(job, options.tiny):
             case = choose(case, options.sides)
             for threads in options.threads:
                 print(f"{case.name}, threads: {threads} ...", file=sys.stderr, flush=True)
-                results += measure.run(case, threads, options.rounds, options.steps)
-    return results
+                try:
+                    report["results"] += measure.run(case, threads, options.rounds, options.steps)
+                except measure.Refusal as refusal:
+                    print(refusal, file=sys.stderr)
+                    refused += 1
+                    continue
+                report["machine"]["blas"] = report["results"][0]["blas"]
+                if options.json:
+                    with open(options.json, "w") as file:
+                        json.dump(report, file, indent=1)
+    return refused
 
 
 def choose(case, patterns):

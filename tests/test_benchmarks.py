@@ -14,7 +14,7 @@ pytest.importorskip("torch", reason="the benchmarks compare with PyTorch, which 
 pytest.importorskip("threadpoolctl", reason="the benchmarks set threads through threadpoolctl, which is not installed")
 
 from benchmarks import gpt, measure, tables, where  # noqa: E402
-from benchmarks.__main__ import JOBS, choose  # noqa: E402
+from benchmarks.__main__ import JOBS, choose, main  # noqa: E402
 from benchmarks.case import GEMMS, Case, Side  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
@@ -159,3 +159,15 @@ def test_what_cannot_be_built_is_left_out_where_it_may(capsys):
     )
     with pytest.raises(measure.Refusal, match="no compiler"):
         Broken(False).is_built()
+
+
+def test_a_refused_case_does_not_cost_the_others(monkeypatch, capsys):
+    def run(case, *_):
+        if case.name == "tiny":
+            raise measure.Refusal("tiny: they do not compute the same.")
+        return [{**RESULT, "case": case.name, "blas": {}}]
+
+    monkeypatch.setattr(measure, "run", run)
+    assert main(["tiny", "small"]) == 1
+    printed = capsys.readouterr()
+    assert "do not compute the same" in printed.err and "| small |" in printed.out and "| tiny |" not in printed.out
