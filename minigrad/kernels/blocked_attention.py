@@ -24,10 +24,10 @@ def blocked_attention(q, k, v, mask, dropped, scale, causal, block):
     dtype = np.result_type(q, k, v)
     y = np.empty_like(q, dtype, shape=(*lead, q.shape[-2], v.shape[-1]))
     logs = np.empty((*lead, q.shape[-2]), dtype)  # L
-    for number, head in enumerate(np.ndindex(lead)):
-        scores = Scores(*(of_head(x, head) for x in (q, k, v, mask)), dropped, scale, causal, block, number, dtype)
-        with np.errstate(invalid="ignore" if scores.hiding else None):  # what is hidden may hold anything
-            attend(scores, y[head], logs[head])
+    with np.errstate(invalid=None if mask is None and causal is None else "ignore"):  # what is hidden may hold anything
+        for number, head in enumerate(np.ndindex(lead)):
+            own = (of_head(x, head) for x in (q, k, v, mask))
+            attend(Scores(*own, dropped, scale, causal, block, number, dtype), y[head], logs[head])
     return y, logs
 
 
@@ -37,10 +37,10 @@ def attend(scores, y, logs):
     for rows in scores.blocks_of_queries():
         queries = turned(scores.scaled(rows), 0)  # [scale q, -m]^T (D + 1, queries)
         gathered = np.zeros((len(values), queries.shape[1]), y.dtype)  # [a, t]^T
-        total, new = gathered[-1], True
+        total, new, calm = gathered[-1], True, scores.within(rows, LAZY)
         for keys in scores.blocks_of_keys(rows):
             s = scores.block(rows, keys, queries)  # (keys, queries)
-            if new or not s.max() <= LAZY:
+            if not calm and (new or not s.max() <= LAZY):
                 move_shift(s, queries, gathered)
             e = np.exp(s, out=s)
             if scores.dropped is None:
@@ -78,10 +78,12 @@ def blocked_attention_backward(g, y, logs, needs, q, k, v, mask, dropped, scale,
 
     s - L and dp - d are products too: [scale q, -L] [k, 1]^T and [g, -d] [v, 1]^T."""
     grads = [np.zeros_like(x, y.dtype) if needed else None for x, needed in zip((q, k, v, mask), needs)]
-    for number, head in enumerate(np.ndindex(y.shape[:-2])):
-        scores = Scores(*(of_head(x, head) for x in (q, k, v, mask)), dropped, scale, causal, block, number, y.dtype)
-        with np.errstate(invalid="ignore" if scores.hiding else None):
-            differentiate(scores, g[head], y[head], logs[head], *(of_head(x, head) for x in grads))
+    with np.errstate(invalid=None if mask is None and causal is None else "ignore"):
+        for number, head in enumerate(np.ndindex(y.shape[:-2])):
+            own, theirs = ((of_head(x, head) for x in xs) for xs in ((q, k, v, mask), grads))
+            scores = Scores(*own, dropped, scale, causal, block, number, y.dtype)
+            differentiate(scores, g[head], y[head], logs[head], *theirs)
+            del scores  # before the next head's are made
     return (*grads, None, None, None, None)
 
 
@@ -89,7 +91,7 @@ def differentiate(scores, g, y, logs, dq, dk, dv, dmask):
     """One head: adds to the gradients that are wanted, each a view (length, width) into the whole; heads may share one."""
     values, keys_turned = with_ones(scores.v), scores.k[:, :-1].copy().T.copy()  # turned from a dense copy, which is faster
     other = np.empty_like(scores.room)
-    dk_head, dv_head = (None if x is None else np.zeros(x.shape, y.dtype) for x in (dk, dv))  # dense, while much is added
+    dk_head, dv_head = (x if x is None or x.flags.c_contiguous else np.zeros(x.shape, y.dtype) for x in (dk, dv))  # to add fast
     for rows in scores.blocks_of_queries():
         dense_q, dense_g = scores.scaled(rows, logs[rows] == np.inf), np.ascontiguousarray(g[rows])
         d = np.einsum("ij,ij->i", dense_g, y[rows])
@@ -117,7 +119,7 @@ def differentiate(scores, g, y, logs, dq, dk, dv, dmask):
             dq_turned *= scores.scale
             dq[rows] += dq_turned.T
     for whole, head in ((dk, dk_head), (dv, dv_head)):
-        if whole is not None:
+        if whole is not head:
             whole += head
 
 
@@ -147,6 +149,8 @@ class Scores:
             unseen = ~self.seen_keys()
             self.k[unseen, :-1] = 0
             self.v = np.where(unseen[:, None], 0, v)  # 0 * NaN is NaN: padding could leak through a weight of 0
+        self.may_be_calm = mask is None or mask.dtype == bool
+        self.longest_key = np.einsum("ij,ij->i", self.k, self.k).max(initial=1) - 1  # squared, without the 1 that was put beside
 
     def blocks_of_queries(self):
         return slices(0, len(self.q), self.step[0])
@@ -165,6 +169,11 @@ class Scores:
             out[blind] = 0
         return out
 
+    def within(self, rows, limit):
+        """Is no score of these queries beyond +-limit? So it is if no |q| |k| is (Cauchy and Schwarz), which is found far sooner."""
+        longest = np.einsum("ij,ij->i", self.q[rows], self.q[rows]).max() * self.scale**2 * self.longest_key
+        return self.may_be_calm and bool(longest < limit**2)
+
     def block(self, rows, keys, queries):
         """k (scale q)^T - L (keys, queries), -inf where hidden. Overwrites the block before."""
         s = self.room[: (keys.stop - keys.start) * queries.shape[1]].reshape(-1, queries.shape[1])
@@ -176,7 +185,7 @@ class Scores:
     def hide(self, s, rows, keys):
         if self.causal is not None and keys.stop - 1 > rows.start + self.causal:  # the block touches the diagonal
             first = max(0, rows.start + self.causal + 1 - keys.start)  # what comes before it all of them see
-            late = np.arange(keys.start + first, keys.stop)[:, None] > np.arange(rows.start, rows.stop) + self.causal
+            late = np.tri(len(s) - first, s.shape[1], keys.start + first - rows.start - self.causal - 1, dtype=bool)
             np.copyto(s[first:], -np.inf, where=late)
         if self.mask is not None:
             part = part_of(self.mask, rows, keys)
