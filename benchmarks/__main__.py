@@ -58,7 +58,7 @@ def compare(words):
 
 def command(words):
     """What was said, without the name of the file that the reader does not have."""
-    words = [word for word, before in zip(words, ["", *words]) if "--json" not in (word, before)]
+    words = [word for word, before in zip(words, ["", *words]) if before != "--json" and not word.startswith("--json")]
     return " ".join(["python -m benchmarks", *map(shlex.quote, words)])
 
 
