@@ -10,7 +10,7 @@ from minigrad._tensor import Tensor, as_tensor
 from minigrad.functional.layers import dropout_scale
 from minigrad.functional.tiers import definition
 
-LONG = 2**18  # from so many scores to a head on, they are computed block by block and never stand side by side
+LONG = 3 * 2**17  # from so many scores to a head on, they are computed block by block and never stand side by side
 BLOCK = (192, 384)  # queries and keys to a block: small enough that its scores stay in the second-level cache
 
 
