@@ -226,6 +226,7 @@ both_tiers("attention, dropout", lambda q, k, v: F.scaled_dot_product_attention(
 for _name, _mask in (("", None), (", padding", PADDING), (", row hidden", HIDDEN)):
     both_tiers(f"attention, blocked{_name}", lambda q, k, v, m=_mask: F.scaled_dot_product_attention(q, k, v, m, path="blocked"), (2, 3, 4), (2, 3, 4), (2, 3, 2))
 both_tiers("attention, in small blocks", lambda q, k, v, m: F.blocked_attention(q, k, v, m, None, 0.5, 1, (2, 3)), (2, 3, 4), (1, 5, 4), (2, 5, 2), (3, 5))
+both_tiers("attention, blocked, heads side by side", lambda x: F.scaled_dot_product_attention(*[x.swapaxes(0, 1)] * 3, path="blocked"), (3, 2, 4))
 both_tiers("attention, blocked, dropout", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, None, 0.3, True, path="blocked"), (2, 3, 4), (2, 3, 4), (2, 3, 4))
 both_tiers("attention, shared q, k, v", lambda x: F.scaled_dot_product_attention(x, x, x), (2, 3, 4))
 
