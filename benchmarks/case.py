@@ -15,6 +15,7 @@ class Side:
     needs: str = "minigrad"  # the module without which this side cannot run; what its import takes is not the work's memory
     checked: bool = True  # False where there is no figure: matrix products alone
     may_fail: bool = False  # left out, with a sentence, where it cannot be built: a compiler that is not there
+    fewest_threads: int = 1  # left out where there are fewer
     pinned: bool = False  # its library cannot be told how many threads to use, so its process gets that many cores
 
     def is_installed(self):

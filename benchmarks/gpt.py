@@ -10,11 +10,14 @@ from functools import partial
 import numpy as np
 
 from benchmarks import functional_gpt as gpt
+from benchmarks import machine
 from benchmarks.case import GEMMS, Case, Side
 from minigrad import functional as F
 from minigrad import manual_seed, optim
 from minigrad.machine import keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
+from minigrad.sharing import Sharing
+from minigrad.trainer import Recipe
 from models.gpt import GPT
 from models.recipes.text import manual, windows
 
@@ -34,6 +37,7 @@ def cases(name, tiny=False):
     size = TRIAL if tiny else SIZES[name]
     sides = (
         Side("minigrad", partial(ours, size)),
+        Side("minigrad, batch shared", partial(ours, size, sharing=True), fewest_threads=2),
         Side("torch", partial(torch_step, size), "torch"),
         Side("torch fused", partial(torch_step, size, fused=True), "torch"),
         Side("torch tuned", partial(torch_step, size, fused=True, tuned=True), "torch"),
@@ -84,8 +88,18 @@ def set_rate(optimizer, number):
 # ---------------------------------------------------------------- ours, PyTorch's
 
 
-def ours(size):
+class Windows(Recipe):
+    """The loss as the trainer knows it."""
+
+    def loss(self, model, batch):
+        tokens, following = batch
+        return F.cross_entropy(model(tokens).reshape(-1, VOCABULARY), following.reshape(-1))
+
+
+def ours(size, sharing=False):
+    """sharing: threads share each batch, as `train --threads 2 --share batch` has it; else each matrix product."""
     keep_freed_memory()  # as the trainer does
+    recipe, shared = Windows({}), []
     model, batches = our_model(size), all_batches(size)
     parameters = list(model.parameters())
     matrices, others = [p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim <= 1]
@@ -93,13 +107,18 @@ def ours(size):
 
     def step(number):
         set_rate(optimizer, number)
-        tokens, following = batches[number % BATCHES]
-        loss = F.cross_entropy(model(tokens).reshape(-1, VOCABULARY), following.reshape(-1))
+        batch = batches[number % BATCHES]
         optimizer.zero_grad()
-        loss.backward()
+        if sharing:
+            if not shared:  # not before the first step: until then the threads are being counted out
+                shared.append(Sharing(machine.blas()["num_threads"]).__enter__())
+            loss = shared[0].backward(recipe, model, batch)
+        else:
+            loss = recipe.loss(model, batch)
+            loss.backward()
         clip_grad_norm_(parameters, CLIP)
         optimizer.step()
-        return loss.item()
+        return loss if sharing else loss.item()
 
     return step
 

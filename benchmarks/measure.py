@@ -28,7 +28,7 @@ def run(case, threads, rounds=None, steps=None):
     """Check, then time: a result (dict) for each side that is installed, ours first. rounds and steps: the case's if not given."""
     rounds, steps = rounds or case.rounds, steps or case.steps
     with ExitStack() as stack:
-        workers = [stack.enter_context(Worker(side, threads)) for side in case.sides if side.is_installed()]
+        workers = [stack.enter_context(Worker(side, threads)) for side in case.sides if side.is_installed() and threads >= side.fewest_threads]
         workers = [worker for worker in workers if worker.is_built()]
         check(case, workers)
         turns = alternate(case, workers, rounds, steps)

@@ -111,7 +111,9 @@ def backward(self, gradient=None, retain_graph=False):
     gradient      of this value, in its shape; may be left out for a single number
     retain_graph  keep the history, to go through it again
     """
-    for leaf, g in _reverse([self], [gradient], None, retain_graph, None).items():
+    found = _reverse([self], [gradient], None, retain_graph, None)
+    while found:  # one by one, so that no more than one is there twice
+        leaf, g = found.popitem()
         if leaf.grad is None:
             leaf.grad = Tensor(np.array(g))  # the one copy: until here gradients are shared freely
         else:

@@ -39,9 +39,12 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         return blocked_attention(q, k, v, mask, dropped, scale, causal)
     if causal is not None:
         mask = both(mask, causal, q.shape[-2], k.shape[-2])
-    shape = np.broadcast_shapes(q.shape[:-2], k.shape[:-2]) + (q.shape[-2], k.shape[-2])
-    kept = dropout_scale(shape, dropout_p, q.dtype) if dropout_p else None
+    kept = dropout_scale(_weights_shape(q, k), dropout_p, q.dtype) if dropout_p else None
     return attention(q, k, v, mask, kept, scale)
+
+
+def _weights_shape(q, k):
+    return np.broadcast_shapes(q.shape[:-2], k.shape[:-2]) + (q.shape[-2], k.shape[-2])
 
 
 def is_long(queries, keys):
@@ -221,6 +224,8 @@ def _check_attention(q, k, v):
         raise ValueError(
             f"attention: key {k.shape} and value {v.shape} must have the same length (second-to-last axis), got {k.shape[-2]} and {v.shape[-2]}."
         )
+    if q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
+        return  # as nearly always
     try:
         np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     except ValueError:
@@ -229,7 +234,7 @@ def _check_attention(q, k, v):
 
 def _check_mask(mask, q, k):
     mask = as_tensor(mask)
-    scores = np.broadcast_shapes(q.shape[:-2], k.shape[:-2]) + (q.shape[-2], k.shape[-2])
+    scores = _weights_shape(q, k)
     if mask.dtype.kind not in "bf":
         raise TypeError(f"attention: the mask must be boolean (True = may attend) or floats to add, got {mask.dtype}; write mask.bool().")  # fmt: skip
     try:
