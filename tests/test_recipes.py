@@ -17,7 +17,7 @@ from minigrad.trainer import fit
 from models.bert import IGNORED
 from models.recipes import MODULES, find, load_run
 from models.recipes.mlm import MASK, MaskedText
-from models.recipes.sequences import held_out
+from models.recipes.sequences import Sequences, held_out
 from models.recipes.text import Text, manual
 
 SMALL = ["--steps", "4", "--layers", "1", "--d-model", "8", "--d-ff", "8", "--heads", "2", "--batch-size", "4", "--quiet"]
@@ -121,6 +121,28 @@ def test_a_sum_is_asked_and_answered_as_people_write_it():
     one = recipe("add")
     one.answer = lambda model, prompts: ["2010"] if prompts == ["007+095"] else ["0000"]
     assert list(one.stream(None, " 7 + 95")) == ["102"] and list(one.stream(None, "0+0")) == ["0"]
+
+
+def test_samples_and_picture_of_a_sum_are_read_from_the_highest_digit_though_it_is_written_from_the_units():
+    one = recipe("add", digits=3)
+    one.answer = lambda model, questions: [one.solve(q) for q in questions]
+    for question, answer, right in one.samples(None):
+        a, b = map(int, question.split("+"))
+        assert answer == right == f"{a + b:04}"
+    written, weights = one.attention(one.model(), "123+989")
+    assert written == list("1112") and weights.shape == (2, 4, 7) and one.attention_title.startswith("What layer 1 of 1")
+
+
+def test_a_row_of_weights_stays_with_its_digit():
+    one = recipe("add", digits=3)
+    model = one.model().eval()
+    (backwards, seen), (written, turned) = Sequences.attention(one, model, "123+989"), one.attention(model, "123+989")
+    assert [*written, "end"] == [*backwards[-2::-1], "end"]
+    same(turned[:, -1], seen[:, 0])  # the units
+
+
+def test_adds_help_says_how_many_digits_it_learns():
+    assert "of 12 digits" in recipe("add", digits=12).help and "of 3 digits" in recipe("add").help
 
 
 # ---------------------------------------------------------------- text

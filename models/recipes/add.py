@@ -13,13 +13,15 @@ class Add(Sequences):
     """Sums of two numbers of up to `digits` digits, both written with all of them: 007+095, answered 2010 for 0102."""
 
     name, symbols = "add", string.digits + "+"
-    help = "a small GPT learns to add numbers of three digits (a minute or two)"
+    help = "a small GPT learns to add numbers (a minute or two)"
+    looking = "What layer {} of {} looks at in the question while it writes each digit, from the units (below) up"
     defaults = dict(Sequences.defaults, digits=3, d_model=64, layers=2, steps=1500)
 
     def __init__(self, settings):
         super().__init__(settings)
         if not 1 <= self.settings["digits"] <= 18:
             raise ValueError(f"The numbers can have 1 to 18 digits, got {self.settings['digits']}.")
+        self.help = f"a small GPT learns to add numbers of {self.settings['digits']} digits"
         self.example = self._written(*(int(number[-self.settings["digits"] :]) for number in ("123", "989")))
 
     def question(self, rng):
@@ -47,6 +49,15 @@ class Add(Sequences):
         if not (plus and a.isdecimal() and b.isdecimal() and max(len(a), len(b)) <= self.settings["digits"]):
             raise ValueError(f"The model adds two numbers of up to {self.settings['digits']} digits, as in 12+7; got {question!r}.")
         return self._written(int(a), int(b))
+
+    def samples(self, model, count=3):
+        """The sums as they are read, with the highest digit first."""
+        return [(question, answer[::-1], right[::-1]) for question, answer, right in super().samples(model, count)]
+
+    def attention(self, model, text):
+        """The digits from top to bottom as they are read; what says that the answer is over belongs to none of them."""
+        written, weights = super().attention(model, text)
+        return written[-2::-1], weights[:, -2::-1]
 
     def stream(self, model, prompt):
         """The sum as people write it."""

@@ -43,7 +43,7 @@ class Sequences(Recipe):
     choices = {"model": ("gpt", "llama")}
     metric = "exact match"
     last_lr = 0.02
-    attention_title = "What the model looks at in the question while it writes each character"
+    looking = "What layer {} of {} looks at in the question while it writes each character"  # the picture's title
     fill = str.rjust  # blanks on the left: the question ends at the "="
     example = symbols = ""
 
@@ -140,4 +140,6 @@ class Sequences(Recipe):
             layer.keep_weights = False
         start = type(self).fill(text, self.longest()[0]).index(text)
         seen = [layer.weights[0][:, len(prompt) - 1 :, start : start + len(text)] for layer in layers]
-        return [*answer, "end"], max(seen, key=lambda weights: weights.max(-1).mean())
+        sharpest = int(np.argmax([weights.max(-1).mean() for weights in seen]))
+        self.attention_title = self.looking.format(sharpest + 1, len(seen))
+        return [*answer, "end"], seen[sharpest]
