@@ -27,11 +27,11 @@ def main(argv=None):
     with said("minigrad.trace", UsageError, saving.FileProblem, ValueError, NotImplementedError) as outcome:
         recipe, model = recipe_and_model(load_models(), options)
         batch = recipe.batch(0)
-        trace = trace_call(lambda: recipe.loss(model, batch), model)
+        trace = trace_call(lambda: recipe.loss(model, batch), model, outside="the loss")
         part = part_of(trace, options.module)
         print(json.dumps(part.rows(), indent=1) if options.json else part.text(options.depth))
         if not options.json:
-            print(memory(recipe, model, batch))
+            print(memory(recipe, model, batch) if options.module is None else memory_of(model, options.module))
         return 0
     return outcome.status
 
@@ -43,7 +43,7 @@ def parse(argv):
     )  # fmt: skip
     parser.add_argument("what", nargs="?", default="dates", help="a recipe's name or file (a new model), or a run's folder (default: dates)")
     parser.add_argument("--module", metavar="PATH", help="what runs inside this module only, such as encoder.0.self_attention")
-    parser.add_argument("--depth", type=depth, default=1, help="how many levels of modules to open, or all (default: 1)")
+    parser.add_argument("--depth", type=depth, default=1, help="how many levels of modules to open, counted from --module if there is one, or all (default: 1)")
     parser.add_argument("--batch-size", type=int, default=1, help="examples in the batch (default: 1)")
     parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of the recipe (may be given again)")
     parser.add_argument("--json", action="store_true", help="every step as a row of JSON")
@@ -87,11 +87,20 @@ def memory(recipe, model, batch):
     with_kernels = kept_for_backward(recipe.loss(model, batch))
     with definitions():
         without = kept_for_backward(recipe.loss(model, batch))
-    parameters = sum(p.numel() * p.data.itemsize for p in model.parameters())
     return (
-        f"In memory: parameters {amount(parameters)}B, and until backward {amount(with_kernels)}B of values "
+        f"In memory: parameters {parameter_bytes(model)}, and until backward {amount(with_kernels)}B of values "
         f"({amount(without)}B without kernels)."
     )
+
+
+def memory_of(model, path):
+    """A sentence: what a module's parameters take. What lies between the passes belongs to the whole model."""
+    part = dict(model.named_modules()).get(path)
+    return f"In memory: parameters of {path} {parameter_bytes(part)}." if part is not None else f"In memory: {path} has no parameters."
+
+
+def parameter_bytes(module):
+    return f"{amount(sum(p.numel() * p.data.itemsize for p in module.parameters()))}B"
 
 
 if __name__ == "__main__":

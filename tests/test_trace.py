@@ -1,6 +1,7 @@
 """The forward trace: every step, in order, counted right. Answers three of the lesson's questions by counting."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from minigrad.trace import main
 from minigrad.viz.trace import amount, trace_call
 from models.attention import MultiHeadAttention, causal_mask
 from models.gpt import GPT
+from models.positional import PositionalEncoding
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +91,62 @@ def test_the_tree_collapses(gpt):
     assert amount(sum(p.numel() for p in gpt.h[0].parameters())) in block and amount(trace["h.0"].flops) in block
 
 
+def titles(text):
+    """What stands in the first column, down to the legend."""
+    return [re.match(r" *\S+( \S+)*", line).group() for line in text.split("\n\n")[0].splitlines()[1:]]
+
+
+def test_the_module_asked_for_is_the_root_and_depth_counts_from_it(gpt):
+    trace = viz.trace_forward(gpt, np.array([[1, 2, 3]]))
+    part = trace["h.1"]
+    assert titles(part.text(1)) == ["h.1 Block", "  ln_1 LayerNorm", "  attn CausalSelfAttention", "  · add", "  ln_2 LayerNorm", "  mlp MLP", "  · add"]  # fmt: skip
+    assert titles(part["h.1.mlp"].text(1))[:2] == ["h.1.mlp MLP", "  c_fc Linear"]
+    assert titles(trace["h"].text(1)) == ["h ModuleList", "  0 Block", "  1 Block"]
+    own = next(line for line in part.text(1).splitlines() if line.startswith("h.1 "))
+    assert own.split()[2:5] == next(line for line in trace.text(1).splitlines() if line.startswith("h.1 ")).split()[2:5]
+    assert amount(part.flops) in own and f"{len(part)} steps in h.1" in str(part)
+
+
+def test_a_module_that_runs_twice_is_two_rows_and_says_so():
+    class Twice(nn.Module):
+        def __init__(self):
+            self.embedding, self.last = nn.Embedding(5, 2), nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.last(self.embedding(x) * 2) + self.embedding(x)
+
+    trace = viz.trace_forward(Twice(), np.array([1, 2]))
+    assert titles(trace.text(1)) == ["embedding Embedding", "· multiply", "last Linear", "embedding Embedding (again)", "· add"]
+    assert titles(trace["embedding"]["embedding"].text(1))[::2] == ["embedding Embedding", "embedding Embedding (again)"]
+
+
+def test_what_comes_in_is_data_no_parameter_and_no_table():
+    layer = PositionalEncoding(8, max_len=10)
+    model = nn.Sequential(layer)
+    trace = viz.trace_forward(model, mg.randn(1, 3, 8))
+    row = next(line for line in trace.text(1).splitlines() if line.startswith("0 PositionalEncoding"))
+    assert row.split()[2:4] == ["1x3x8", "1x3x8"]
+    assert trace.steps[0].weights == ("0.table",) and sum(step.parameters for step in trace.steps) == 0  # a table does not train
+
+
+def test_many_inputs_do_not_break_the_columns():
+    x = mg.randn(1, 64)
+    lines = viz.trace_forward(lambda: mg.concatenate([mg.concatenate([x] * 11), x, x, x, x, x])).text().splitlines()
+    assert lines[1].split()[:6] == ["·", "concatenate", "11", "of", "1x64", "11x64"] and "11x64 ... (6)" in lines[2]
+    assert len({len(line) for line in lines[:3]}) == 1
+
+
+def test_the_table_explains_itself(gpt):
+    text = viz.trace_forward(gpt, np.array([[1, 2, 3]])).text(1)
+    assert all(word in text for word in ("· is one op", "No FLOPs", "No bytes", "1 among the inputs", "-inf", "definitions"))
+
+
+def test_dropout_is_among_the_steps_in_training_only():
+    model = GPT(11, d_model=8, num_heads=2, num_layers=1, max_len=6, dropout=0.5)
+    training = viz.trace_forward(model, np.array([[1, 2]]))
+    assert len(training) > len(viz.trace_forward(model.eval(), np.array([[1, 2]])))
+
+
 def test_a_tied_weight_is_found_at_both_its_places(gpt):
     trace = viz.trace_forward(gpt, np.array([[1, 2, 3]]))
     assert [step.op for step in trace.steps if "wte.weight" in step.weights] == ["getitem", "transpose", "matmul"]
@@ -126,9 +184,19 @@ def test_tracing_does_not_change_the_result(gpt):
 def test_the_door_shows_a_recipe_and_one_of_its_modules(capsys):
     assert main(["dates", "--module", "decoder.1.cross_attention", "--depth", "all"]) == 0
     out = capsys.readouterr().out
-    assert "cross_attention MultiHeadAttention" in out and "matmul (weight)" in out and "until backward" in out
+    assert "cross_attention MultiHeadAttention" in out and "matmul (weight)" in out and "parameters of decoder.1.cross_attention 66.6 kB" in out
+    assert "backward" not in out  # what is kept belongs to the whole model
     assert main(["reverse", "--json", "--batch-size", "2"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["output"][0] == 2
+
+
+def test_what_comes_after_the_model_is_the_loss(capsys):
+    assert main(["dates"]) == 0
+    *_, last = titles(capsys.readouterr().out)
+    assert last == "the loss"
+    assert main(["recall", "--module", "the loss", "--set", "distance=5"]) == 0
+    out = capsys.readouterr().out
+    assert titles(out)[:3] == ["the loss", "  · reshape", "  · amax"] and "has no parameters" in out
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), [

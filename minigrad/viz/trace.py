@@ -14,7 +14,7 @@ from minigrad import primitives
 from minigrad._tensor import Tensor
 from minigrad.autograd import Node, Value, name_of, oldest_first
 from minigrad.modes import Mode, current_module, definitions, tracing
-from minigrad.nn import Module
+from minigrad.nn import Module, Parameter
 
 REDUCTIONS = {np.sum, np.amax, np.amin, np.prod, np.cumsum, np.any, np.all, np.argmax, np.argmin, primitives.norm}
 ELEMENTWISE = {primitives.sigmoid, primitives.erf, primitives.erfc, primitives.softplus, primitives.relu, primitives.quotient}
@@ -26,7 +26,8 @@ class Step:
 
     module      path of the module that ran it, "" for the outermost     op         its name
     inputs      the shapes of its arguments, () for a number             output     the shape of its value
-    weights     for each argument the parameter's name, "" if it is none parameters how many numbers it reads of them
+    weights     for each argument the name of the parameter or buffer that it is, "" if it is none
+    parameters  how many numbers it reads of parameters
     flops       see `flops`                                              value      the value, if asked for
     bytes       of new memory its value takes; 0 where it is a view of an argument, such as a transpose
     mean, std   of its value, its finite numbers only
@@ -50,33 +51,41 @@ def trace_forward(fun, *inputs, values=False, **kwargs):
     """Call fun(*inputs, **kwargs), a module or a function of tensors, and tell what it did: a Trace, which prints as a tree.
 
     values  keep a copy of each step's value too
+
+    A module does what its mode says: in training, as it is after it was made, dropout is among the steps; after .eval() not.
     """
     return trace_call(fun, fun if isinstance(fun, Module) else None, *inputs, values=values, **kwargs)
 
 
-def trace_call(fun, model, *inputs, values=False, **kwargs):
-    """trace_forward of a function that calls `model` (None if there is none): the steps bear the names of the model's modules."""
+def trace_call(fun, model, *inputs, values=False, outside="", **kwargs):
+    """trace_forward of a function that calls `model` (None if there is none): the steps bear the names of the model's modules.
+
+    outside  the name for steps that no module ran, such as "the loss"
+    """
     modules = {id(m): (path, type(m).__name__) for path, m in model.named_modules()} if model is not None else {}
-    names = {_address(p.data): name for name, p in model.named_parameters()} if model is not None else {}
+    named = (*model.named_buffers(), *model.named_parameters()) if model is not None else ()
+    held = {_address(t.data): (name, isinstance(t, Parameter)) for name, t in named}
     steps = []
 
     def note(op, arrays, out):
-        path, _ = modules.get(id(current_module.get()), ("", ""))
-        steps.append(_step(path, op, _inputs(op, arrays), out.data, names, values))
+        running = current_module.get()
+        path = outside if running is None else modules.get(id(running), ("",))[0]
+        steps.append(_step(path, op, _inputs(op, arrays), out.data, held, values))
 
     with definitions(), Mode(tracing, note):
         fun(*inputs, **kwargs)
     return Trace(steps, dict(modules.values()), model)
 
 
-def _step(path, op, arrays, value, names, keep_value):
-    weights = tuple(names.get(_address(a), "") if isinstance(a, np.ndarray) else "" for a in arrays)
+def _step(path, op, arrays, value, held, keep_value):
+    """held  {address: (name, does it train?)} of the model's parameters and buffers"""
+    found = [held.get(_address(a), ("", False)) if isinstance(a, np.ndarray) else ("", False) for a in arrays]
     is_view = any(isinstance(a, np.ndarray) and np.may_share_memory(a, value) for a in arrays)
-    read = 0 if is_view else sum(a.size for a, name in zip(arrays, weights, strict=True) if name)
+    read = 0 if is_view else sum(a.size for a, (_, trains) in zip(arrays, found, strict=True) if trains)
     finite = value[np.isfinite(value)].astype(np.float64)  # masked scores are -inf
     mean, std = (float(finite.mean()), float(finite.std())) if finite.size else (0.0, 0.0)
     return Step(
-        path, name_of(op), tuple(map(np.shape, arrays)), weights, value.shape, str(value.dtype), read, flops(op, arrays, value),
+        path, name_of(op), tuple(map(np.shape, arrays)), tuple(name for name, _ in found), value.shape, str(value.dtype), read, flops(op, arrays, value),
         0 if is_view else value.nbytes, mean, std, value.copy() if keep_value else None,
     )  # fmt: skip
 
@@ -99,18 +108,28 @@ def flops(op, arrays, value):
     return value.size if floats and (isinstance(op, np.ufunc) or op in ELEMENTWISE) else 0
 
 
+LEGEND = """· is one op, a row without it a module, (again) one that ran before. No FLOPs: numbers are only moved, chosen or compared. No bytes:
+a view, nothing is copied. 1 among the inputs is a number. mean and std are of the value, masked scores (-inf) left out.
+Shown are the readable definitions; in training, fused kernels do the same in fewer steps."""
+
+
 class Trace:
     """The steps of a forward pass, in order. Prints as a tree; `trace["h.0.attn"]` is the part of one module."""
 
     def __init__(self, steps, kinds, model=None):
         self.steps, self.kinds, self._model = steps, kinds, model
+        self.root, self._runs = "", [steps]  # the module that all steps ran in; they themselves, in parts if others ran meanwhile
 
     def __getitem__(self, path):
-        inside = [step for step in self.steps if step.module == path or step.module.startswith(path + ".")]
-        if not inside:
-            known = ", ".join(dict.fromkeys(name for step in self.steps for name in _names(step.module)[:1]))
+        """The part of the module with that path, counted from the model also where this is a part already."""
+        split = (groupby(run, lambda step: step.module == path or step.module.startswith(path + ".")) for run in self._runs)
+        runs = [list(group) for parts in split for inside, group in parts if inside]
+        if not runs:
+            known = ", ".join(dict.fromkeys(_next_name(step.module, "") for step in self.steps if step.module))
             raise KeyError(f"no step ran in a module {path!r}; the outermost ones are {known or 'none'} (more levels: --depth, text(depth)).")
-        return Trace(inside, self.kinds, self._model)
+        part = Trace([step for run in runs for step in run], self.kinds, self._model)
+        part.root, part._runs = path, runs
+        return part
 
     def __len__(self):
         return len(self.steps)
@@ -130,29 +149,35 @@ class Trace:
 
     def text(self, depth=None):
         """The tree, down to modules that many levels inside (1: the outermost ones only); None: every step."""
-        lines = [_LINE.format("", "in", "out", "params", "FLOPs", "bytes", "mean", "std")]
-        lines += self._lines(self.steps, (), depth)
-        total = f"{len(self.steps)} steps, {amount(self.flops)} FLOPs, {amount(self.bytes)}B of values"
-        return "\n".join([*(line.rstrip() for line in lines), total])
+        rows, met = [("", "in", "out", "params", "FLOPs", "bytes", "mean", "std")], set()
+        for run in self._runs:
+            if self.root:
+                rows.append(self._heading(run, self.root, self.root, met))
+            rows += self._inside(run, self.root, 1 if self.root else 0, depth, met)
+        where = f" in {self.root}" if self.root else ""
+        total = f"{len(self.steps)} steps{where}, {amount(self.flops).strip()} FLOPs, {amount(self.bytes)}B of values"
+        return "\n".join([*_table(rows), "", LEGEND, "", total])
 
     __str__ = text
 
-    def _lines(self, steps, above, depth):
-        level = len(above)
-        for name, group in groupby(steps, lambda step: _names(step.module)[level : level + 1]):
+    def _inside(self, steps, path, level, depth, met):
+        """The rows of what ran in the module `path`, so many levels of it opened; met: the modules that have a row already."""
+        for name, group in groupby(steps, lambda step: _next_name(step.module, path)):
             group = list(group)
-            if name:
-                yield self._heading(group, (*above, *name))
-                if depth is None or level + 1 < depth:
-                    yield from self._lines(group, (*above, *name), depth)
-            elif depth is None or level < depth:
-                yield from (_step_line(step, level) for step in group)
+            if not name:
+                yield from (_step_row(step, level) for step in group)
+                continue
+            inner = f"{path}.{name}" if path else name
+            yield self._heading(group, inner, "  " * level + name, met)
+            if depth is None or depth > 1:
+                yield from self._inside(group, inner, level + 1, depth and depth - 1, met)
 
-    def _heading(self, group, names):
-        path, last = ".".join(names), group[-1]
-        title = f"{'  ' * (len(names) - 1)}{names[-1]} {self.kinds.get(path, '')}"
-        figures = (amount(sum(step.flops for step in group)), amount(sum(step.bytes for step in group)))
-        return _LINE.format(title, _shape(_comes_in(group)), _shape(last.output), self._parameters(path), *figures, _figure(last.mean), _figure(last.std))
+    def _heading(self, steps, path, title, met):
+        last, again = steps[-1], " (again)" * (path in met)
+        met.add(path)
+        costs = (amount(sum(step.flops for step in steps)), amount(sum(step.bytes for step in steps)))
+        title = f"{title} {self.kinds.get(path, '')}".rstrip() + again
+        return title, _shape(_comes_in(steps)), _shape(last.output), self._parameters(path), *costs, _figure(last.mean), _figure(last.std)
 
     def _parameters(self, path):
         """How many numbers train in a module, each once, whether or not a step of the pass used them."""
@@ -160,26 +185,39 @@ class Trace:
         return amount(sum(p.numel() for p in inside.parameters())) if inside is not None else ""
 
 
-_LINE = "{:40.40s} {:>28s} {:>16s} {:>8s} {:>8s} {:>8s} {:>9s} {:>9s}"
+def _table(rows):
+    """Lines with the first column flush left and the others flush right, each as wide as its longest cell."""
+    first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for title, *cells in rows:
+        yield (f"{title:{first}s}" + "".join(f"  {cell:>{width}s}" for cell, width in zip(cells, others, strict=True))).rstrip()
 
 
-def _step_line(step, level):
+def _step_row(step, level):
     weights = [name.rpartition(".")[2] for name in step.weights if name]
     title = "  " * level + "· " + step.op + (f" ({', '.join(weights)})" if weights else "")
-    given = " ".join(map(_shape, step.inputs))
     costs = (amount(n) if n else "" for n in (step.parameters, step.flops, step.bytes))
-    return _LINE.format(title, given, _shape(step.output), *costs, _figure(step.mean), _figure(step.std))
+    return title, _shapes(step.inputs), _shape(step.output), *costs, _figure(step.mean), _figure(step.std)
 
 
-def _names(path):
-    """The path's parts, a number with the list it counts in: h.0.attn -> h.0, attn."""
-    return tuple(re.split(r"\.(?!\d+(?:\.|$))", path)) if path else ()
+def _next_name(path, above):
+    """The name of the module right inside `above` on the way to `path`, "" if they are one; a number with the list it counts in:
+    h.0 on the way to h.0.attn."""
+    rest = path[len(above) + 1 :] if above else path
+    return re.split(r"\.(?!\d+(?:\.|$))", rest)[0]
 
 
 def _comes_in(steps):
-    """The shape of the first argument that is no parameter, nor a number."""
+    """The shape of the first argument that is no parameter, no buffer and no number: the data."""
     shapes = (shape for step in steps for shape, name in zip(step.inputs, step.weights, strict=True) if shape and not name)
     return next(shapes, ())
+
+
+def _shapes(shapes):
+    """All of them, or, where these are many or long, how many and of what."""
+    text = " ".join(map(_shape, shapes))
+    if len(text) <= 28:
+        return text
+    return f"{len(shapes)} of {_shape(shapes[0])}" if len(set(shapes)) == 1 else f"{_shape(shapes[0])} ... ({len(shapes)})"
 
 
 def _shape(shape):
