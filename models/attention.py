@@ -123,7 +123,7 @@ class MultiHeadAttention(Module):
         B, H, T, D = x.shape
         return x.swapaxes(1, 2).reshape(B, T, H * D)  # (B, T, H D)
 
-    def forward(self, query, key=None, value=None, mask=None, need_weights=False, cache=None, positions=None):
+    def forward(self, query, key=None, value=None, mask=None, need_weights=False, cache=None, positions=None, **others):
         """query (B, Tq, C), key and value (B, Tk, C) -> (B, Tq, C); self-attention if only the query is given.
 
         mask          boolean (True = may attend) or floats to add, broadcasting to (B, H, Tq, Tk)
@@ -131,6 +131,8 @@ class MultiHeadAttention(Module):
         cache         a KVCache: the keys are then those in it, followed by the ones given; or a SourceCache
         positions     (T,) or (B, T): where the tokens stand, for `rotary`; else they follow those in the cache
         """
+        if others:
+            raise TypeError(_not_taken(*others))
         if query.ndim != 3:
             raise ValueError(f"Attention takes a batch of sequences (B, T, C), got {query.shape}; unsqueeze(0) makes one sequence a batch.")
         key = query if key is None else key
@@ -187,6 +189,11 @@ def from_torch_state(state):
     state = {name: value.detach().numpy() if hasattr(value, "detach") else np.asarray(value) for name, value in state.items()}
     if "bias_k" in state:
         raise ValueError("PyTorch's add_bias_kv puts one more key into every sequence; our attention has no such key.")
+    if "out_proj.weight" not in state or not ("in_proj_weight" in state or "q_proj_weight" in state):
+        raise ValueError(
+            f"from_torch_state takes the state of one nn.MultiheadAttention, with in_proj_weight and out_proj.weight; got {_few(state)}. "
+            "Of a larger module pass its attention's state: theirs.self_attn.state_dict()."
+        )
     out = {}
     for i, part in enumerate("qkv"):
         weight = state.get("in_proj_weight")
@@ -194,6 +201,21 @@ def from_torch_state(state):
         if "in_proj_bias" in state:
             out[f"{part}_proj.bias"] = np.split(state["in_proj_bias"], 3)[i]
     return out | {name: value for name, value in state.items() if name.startswith("out_proj.")}
+
+
+def _few(names):
+    names = list(names)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") if names else "an empty state"
+
+
+def _not_taken(name, *_):
+    """A sentence for an argument that attention does not take; PyTorch's names are led to ours."""
+    ours = {
+        "attn_mask": "pass it inverted as mask=~attn_mask if it is boolean (here True = may attend), as mask=attn_mask if it holds floats to add",
+        "key_padding_mask": "pass mask=~key_padding_mask[:, None, None, :] (here True = may attend), or mask=padding_mask(tokens, pad)",
+        "is_causal": "pass mask=causal_mask(T), and combine masks with &",
+    }
+    return f"Attention takes no argument {name!r}: " + ours.get(name, "it takes query, key, value, mask, need_weights, cache and positions") + "."
 
 
 def _following(cache, query):

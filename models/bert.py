@@ -12,8 +12,8 @@ from minigrad.creation import zeros
 from minigrad.nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, Parameter, init
 from models.attention import padding_mask
 from models.blocks import ACTIVATIONS, EncoderLayer
-from models.gpt import token_numbers
 from models.positional import LearnedPositions
+from models.tokens import token_numbers
 
 IGNORED = -100  # F.cross_entropy's ignore_index: a place where nothing is asked
 

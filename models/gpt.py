@@ -7,11 +7,12 @@ import math
 
 import numpy as np
 
-from minigrad import Tensor, checkpoint
+from minigrad import checkpoint
 from minigrad import functional as F
 from minigrad.nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, init
 from models.attention import KVCache, MultiHeadAttention, causal_mask
 from models.positional import LearnedPositions
+from models.tokens import token_numbers
 
 
 class CausalSelfAttention(MultiHeadAttention):
@@ -109,14 +110,6 @@ class GPT(Module):
             else:
                 x = block(x, seen, None if cache is None else cache[i])
         return F.linear(self.ln_f(x), self.wte.weight)  # (B, T, V)
-
-
-def token_numbers(tokens):
-    """A Tensor (B, T) of what was given, or a sentence."""
-    tokens = tokens if isinstance(tokens, Tensor) else Tensor(np.asarray(tokens))
-    if tokens.ndim != 2 or 0 in tokens.shape:
-        raise ValueError(f"tokens must be token numbers of shape (batch, length), neither of them 0; got shape {tokens.shape}.")
-    return tokens
 
 
 def in_context(tokens, mask, positions, cache):

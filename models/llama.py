@@ -10,8 +10,9 @@ from minigrad import functional as F
 from minigrad.nn import Embedding, Module, ModuleList, RMSNorm, init
 from models.attention import KVCache, MultiHeadAttention
 from models.blocks import SwiGLU
-from models.gpt import in_context, token_numbers
+from models.gpt import in_context
 from models.positional import Rotary
+from models.tokens import token_numbers
 
 
 class Layer(Module):

@@ -13,6 +13,7 @@ from minigrad import Tensor, concatenate, no_grad, stack, tanh, where
 from minigrad import functional as F
 from minigrad.nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Module
 from models.decoding import beam_search, greedy, steps
+from models.tokens import token_numbers
 
 CELLS = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 
@@ -112,12 +113,12 @@ class EncoderDecoder(Module):
 
     def forward(self, src, tgt):
         """src (B, Ts), tgt (B, Tt) -> logits (B, Tt, V)."""
-        src, tgt = _tokens(src, "src"), _tokens(tgt, "tgt")
+        src, tgt = token_numbers(src, "src"), token_numbers(tgt, "tgt")
         return self.decode(tgt, *self.encode(src))[0]
 
     def generate(self, src, bos, eos, max_new=None, beams=1, length_penalty=0.6):
         """As Transformer.generate: greedily or with beams, an array (B, <= max_new) without bos, filled with pad after each eos."""
-        src = _tokens(src, "src")
+        src = token_numbers(src, "src")
         max_new = self.max_len if max_new is None else min(max_new, self.max_len)
         rows = Writing(self, src, bos)
         if beams == 1:
@@ -183,7 +184,7 @@ class Reader(Module):
 
     def forward(self, tokens):
         """tokens (B, T), padded at the end -> logits."""
-        tokens = _tokens(tokens, "tokens")
+        tokens = token_numbers(tokens, "tokens")
         return self.read(self.embedding(tokens), lengths_of(tokens, self.pad))
 
 
@@ -197,10 +198,3 @@ def lengths_of(tokens, pad):
     """(B,): how many tokens (B, T) stand before the padding at the end."""
     real = np.asarray(tokens.data) != pad
     return np.where(real.any(1), real.shape[1] - real[:, ::-1].argmax(1), 0)
-
-
-def _tokens(tokens, name):
-    tokens = tokens if isinstance(tokens, Tensor) else Tensor(np.asarray(tokens))
-    if tokens.ndim != 2 or 0 in tokens.shape:
-        raise ValueError(f"{name} must be token numbers of shape (batch, length), neither of them 0; got shape {tokens.shape}.")
-    return tokens

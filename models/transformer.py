@@ -15,6 +15,7 @@ from models.attention import KVCache, SourceCache, causal_mask, padding_mask
 from models.blocks import DecoderLayer, EncoderLayer
 from models.decoding import beam_search, evaluating, greedy, steps
 from models.positional import PositionalEncoding
+from models.tokens import token_numbers
 
 
 class Transformer(Module):
@@ -82,7 +83,7 @@ class Transformer(Module):
 
     def forward(self, src, tgt, src_mask=None, tgt_mask=None):
         """src (B, Ts), tgt (B, Tt) -> logits (B, Tt, V). The masks default to what `pad` and causality require."""
-        src, tgt = _tokens(src, "src"), _tokens(tgt, "tgt")
+        src, tgt = token_numbers(src, "src"), token_numbers(tgt, "tgt")
         src_mask = padding_mask(src, self.pad) if src_mask is None else src_mask
         return self.decode(tgt, self.encode(src, src_mask), tgt_mask, src_mask)
 
@@ -92,7 +93,7 @@ class Transformer(Module):
 
         src (B, Ts) -> an array (B, <= max_new) without bos; after its eos a row is filled with pad. Dropout is off meanwhile.
         """
-        src = _tokens(src, "src")
+        src = token_numbers(src, "src")
         max_new = self.max_len if max_new is None else min(max_new, self.max_len)
         rows = Translation(self, src, bos, cache)
         if beams == 1:
@@ -137,10 +138,3 @@ class Translation:
     def history(self):
         """For each row the tokens it holds."""
         return [row[row != self.pad] for row in self.tokens]
-
-
-def _tokens(tokens, name):
-    tokens = tokens if isinstance(tokens, Tensor) else Tensor(np.asarray(tokens))
-    if tokens.ndim != 2 or 0 in tokens.shape:
-        raise ValueError(f"{name} must be token numbers of shape (batch, length), neither of them 0; got shape {tokens.shape}.")
-    return tokens

@@ -9,6 +9,7 @@ from minigrad import functional as F
 from minigrad.gradcheck import gradcheck
 from models import attention as module
 from models.attention import KVCache, MultiHeadAttention, SourceCache, causal_mask, from_torch_state
+from models.blocks import EncoderLayer
 
 tiers = pytest.mark.parametrize("tier", ("kernel", "definition"))
 PADDING = np.array([[True, True, True, False], [True, True, False, False]])[:, None, None, :]  # (2, 1, 1, 4)
@@ -191,3 +192,34 @@ def test_pytorchs_own_two_masks_are_one_of_ours_turned_over(batch_first):
 def test_a_state_with_keys_of_its_own_is_refused():
     with refuses(ValueError, "add_bias_kv"):
         from_torch_state({"bias_k": np.zeros(3)})
+
+
+def test_a_state_of_something_else_is_a_sentence_that_says_what_to_pass():
+    of_a_layer = {"self_attn.in_proj_weight": np.zeros((24, 8)), "self_attn.out_proj.weight": np.zeros((8, 8)), "linear1.weight": 0, "norm1.bias": 0}
+    with refuses(ValueError, "one nn.MultiheadAttention", "self_attn.in_proj_weight", "and 1 more", "theirs.self_attn.state_dict()"):
+        from_torch_state(of_a_layer)
+    with refuses(ValueError, "an empty state"):
+        from_torch_state({})
+
+
+def test_a_state_of_pytorchs_given_to_ours_names_what_turns_it_and_not_strict():
+    state = {"in_proj_weight": np.zeros((24, 8)), "out_proj.weight": np.zeros((8, 8))}
+    with pytest.raises(RuntimeError, match=r"models.attention.from_torch_state\(state\)") as caught:
+        MultiHeadAttention(8, 2, bias=False).load_state_dict(state)
+    assert "strict=False" not in str(caught.value)
+    with refuses(RuntimeError, "models.attention.from_torch_state"):
+        EncoderLayer(8, 2, 8).load_state_dict({f"self_attn.{name}": value for name, value in state.items()})
+
+
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        ("attn_mask", ("mask=~attn_mask", "True = may attend", "floats")),
+        ("key_padding_mask", ("mask=~key_padding_mask[:, None, None, :]", "True = may attend")),
+        ("is_causal", ("causal_mask(T)",)),
+        ("masc", ("'masc'", "query, key, value, mask")),
+    ],
+)
+def test_pytorchs_names_of_masks_are_led_to_ours(theirs, words):
+    with refuses(TypeError, theirs, *words):
+        MultiHeadAttention(8, 2)(mg.randn(1, 3, 8), **{theirs: None})

@@ -178,6 +178,8 @@ def test_published_weights_are_read_with_their_conv1d_matrices_turned_and_their_
     turned = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
     published = {f"transformer.{name}": t.data.T.copy() if name.endswith(turned) else t.data for name, t in model.state_dict().items()}
     published |= {"lm_head.weight": model.wte.weight.data, "transformer.h.0.attn.bias": np.tri(9), "transformer.h.0.attn.masked_bias": 1e4}
+    with refuses(RuntimeError, "models.gpt.from_gpt2_state(state)"):
+        other.load_state_dict(published)
     other.load_state_dict(from_gpt2_state(published))
     same(other(tokens(2, 5)), model(tokens(2, 5)))
 

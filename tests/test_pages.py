@@ -19,6 +19,15 @@ def test_the_table_of_differences_is_the_one_the_tests_read():
     assert as_markdown() in (ROOT / "tutorials" / "coming_from_pytorch.md").read_text(encoding="utf-8")
 
 
+def test_the_page_coming_from_pytorch_runs_and_names_what_turns_states():
+    pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
+    page = (ROOT / "tutorials" / "coming_from_pytorch.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    for block in blocks:
+        exec(compile(block, "coming_from_pytorch.md", "exec"), {})
+    assert all(any(name in block for block in blocks) for name in ("from_torch_state", "from_gpt2_state"))
+
+
 @pytest.mark.parametrize("page", sorted((ROOT / "tutorials").glob("*.py")), ids=lambda p: p.name)
 def test_every_page_that_is_a_script_runs(page):
     done = subprocess.run([sys.executable, "-W", "error", str(page)], capture_output=True, text=True, cwd=ROOT, env=HERE)

@@ -217,6 +217,13 @@ class Module:
         return f"{type(self).__name__}({extra}\n  " + "\n  ".join(inner) + "\n)"
 
 
+# names by which a state of PyTorch's or of GPT-2's published weights is known, and what turns it into one of ours
+TURNED = {
+    "in_proj_weight": "models.attention.from_torch_state(state) turns the state of one nn.MultiheadAttention into ours",
+    "transformer.wte.weight": "models.gpt.from_gpt2_state(state) turns GPT-2's state into ours",
+}
+
+
 def init_stream():
     """Where layers draw their first values from."""
     return random.stream("init")
@@ -246,6 +253,9 @@ def _mismatch(owner, missing, unexpected, shapes, strict):
     if unexpected and strict:
         lines.append("  not known to the module: " + ", ".join(unexpected))
     lines += ["  other shape or dtype: " + line for line in shapes]
-    if strict and not shapes:
+    foreign = [turned for name, turned in TURNED.items() if any(given.endswith(name) for given in unexpected)]
+    if foreign:
+        lines.append(f"  These names are of another library's model; {foreign[0]}.")
+    elif strict and not shapes:
         lines.append("  To load what fits, pass strict=False.")
     return "\n".join(lines)
