@@ -17,8 +17,9 @@ examples:
   python -m minigrad.trace dates --module encoder.0 --depth all
                                                     every step inside the first encoder layer
   python -m minigrad.trace text --batch-size 12 --depth 2
+  python -m minigrad.trace translate --pairs my.tsv
   python -m minigrad.trace runs/dates-0001 --module decoder.1.cross_attention --depth all
-  python -m minigrad.trace dates --set d_model=128 --json > steps.json
+  python -m minigrad.trace dates --set d_model=128 --json > steps.jsonl
 """
 
 
@@ -29,8 +30,10 @@ def main(argv=None):
         batch = recipe.batch(0)
         trace = trace_call(lambda: recipe.loss(model, batch), model, outside="the loss")
         part = part_of(trace, options.module)
-        print(json.dumps(part.rows(), indent=1) if options.json else part.text(options.depth))
-        if not options.json:
+        if options.json:
+            print("\n".join(map(json.dumps, part.rows())))
+        else:
+            print(part.text(options.depth))
             print(memory(recipe, model, batch) if options.module is None else memory_of(model, options.module))
         return 0
     return outcome.status
@@ -45,8 +48,10 @@ def parse(argv):
     parser.add_argument("--module", metavar="PATH", help="what runs inside this module only, such as encoder.0.self_attention")
     parser.add_argument("--depth", type=depth, default=1, help="how many levels of modules to open, counted from --module if there is one, or all (default: 1)")
     parser.add_argument("--batch-size", type=int, default=1, help="examples in the batch (default: 1)")
+    parser.add_argument("--text", metavar="FILE", help="the text of the recipe text, instead of its own")
+    parser.add_argument("--pairs", metavar="FILE", help="translate: sentence pairs, as for minigrad.train")
     parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of the recipe (may be given again)")
-    parser.add_argument("--json", action="store_true", help="every step as a row of JSON")
+    parser.add_argument("--json", action="store_true", help="every step as a line of JSON")
     return parser.parse_args(argv)
 
 
@@ -60,19 +65,25 @@ def depth(text):
 
 
 def recipe_and_model(recipes, options):
-    """A run's own model, or a new one of a recipe."""
+    """A run's own model, or a new one of a recipe; as it is in training, dropout included."""
     if options.batch_size < 1:
         raise UsageError(f"--batch-size needs a whole number from 1, got {options.batch_size}.")
-    if Path(options.what).is_dir():
-        if options.set:
-            raise UsageError("a run has its settings already; --set is for recipes.")
+    given = {name: value for name, value in (("pairs", options.pairs), ("text", options.text)) if value is not None}
+    if is_run(options.what, recipes):
+        if options.set or given:
+            raise UsageError("a run has its settings already; --set, --text and --pairs are for recipes.")
         recipe, model = recipes.load_run(options.what)
         recipe.settings["batch_size"] = options.batch_size
-        return recipe, model
+        return recipe, model.train()
     recipe_class = recipes.find(options.what)
     manual_seed(0)
-    recipe = recipe_class(settings_of(recipe_class, {"batch_size": options.batch_size}, options.set))
-    return recipe, recipe.model()
+    recipe = recipe_class(settings_of(recipe_class, {"batch_size": options.batch_size, **given}, options.set))
+    return recipe, recipe.model().train()
+
+
+def is_run(what, recipes):
+    """Does it mean a run's folder, whether or not that is there? Names of recipes and recipe files come first."""
+    return what not in recipes.MODULES and not what.endswith(".py") and (Path(what).is_dir() or len(Path(what).parts) > 1)
 
 
 def part_of(trace, path):
@@ -83,13 +94,14 @@ def part_of(trace, path):
 
 
 def memory(recipe, model, batch):
-    """A sentence: what training this batch keeps until its backward, with kernels and without."""
+    """Sentences: what training this batch keeps from its forward pass for its backward pass, with kernels and without."""
     with_kernels = kept_for_backward(recipe.loss(model, batch))
     with definitions():
         without = kept_for_backward(recipe.loss(model, batch))
     return (
-        f"In memory: parameters {parameter_bytes(model)}, and until backward {amount(with_kernels)}B of values "
-        f"({amount(without)}B without kernels)."
+        f"In memory: parameters {parameter_bytes(model)}; and {amount(with_kernels)}B of values that the forward pass keeps until the "
+        f"backward pass has used them.\nThe definitions shown would keep {amount(without)}B: kernels are made for speed, and what they "
+        "save for it can be more or less."
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import nn, viz
+from minigrad import nn, train, viz
 from minigrad.trace import main
 from minigrad.viz.trace import amount, trace_call
 from models.attention import MultiHeadAttention, causal_mask
@@ -187,7 +187,32 @@ def test_the_door_shows_a_recipe_and_one_of_its_modules(capsys):
     assert "cross_attention MultiHeadAttention" in out and "matmul (weight)" in out and "parameters of decoder.1.cross_attention 66.6 kB" in out
     assert "backward" not in out  # what is kept belongs to the whole model
     assert main(["reverse", "--json", "--batch-size", "2"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["output"][0] == 2
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]  # one a line
+    assert rows[0]["output"][0] == 2 and {"wte", "h.0.attn", "the loss"} <= {row["module"] for row in rows}
+
+
+def test_a_whole_model_says_what_it_keeps_and_promises_nothing_of_kernels(capsys):
+    assert main(["dates", "--set", "model=lstm", "--set", "d_model=16"]) == 0
+    out = capsys.readouterr().out
+    kept, definitions = re.search(r"and ([\d.]+) kB of values that the forward.* would keep ([\d.]+) kB", out, re.S).groups()
+    assert float(kept) > float(definitions) and "can be more or less" in out  # an LSTM's kernel saves its gates
+
+
+@pytest.mark.parametrize("arguments", [["--pairs", "p.tsv"], ["--set", "pairs=p.tsv"]])
+def test_translate_is_given_its_pairs(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{a} {b} {c}.\t{c} {b} {a}!" for a in "abcdefgh" for b in "ijklmn" for c in "opqrs"]
+    (tmp_path / "p.tsv").write_text("\n".join(lines))
+    sizes = [f"--set={size}" for size in ("tokens=characters", "d_model=16", "heads=2")]
+    assert main(["translate", *arguments, *sizes]) == 0
+    assert "the loss" in capsys.readouterr().out
+
+
+def test_a_run_is_traced_as_it_trains(tmp_path, capsys):
+    sizes = ["--d-model", "8", "--heads", "2", "--layers", "1", "--d-ff", "8", "--dropout", "0.5", "--steps", "1", "--batch-size", "2"]
+    assert train.main(["dates", *sizes, "--quiet", "--out", str(tmp_path / "run")]) == 0
+    assert main([str(tmp_path / "run"), "--depth", "all"]) == 0
+    assert "Dropout" in capsys.readouterr().out
 
 
 def test_what_comes_after_the_model_is_the_loss(capsys):
@@ -202,6 +227,9 @@ def test_what_comes_after_the_model_is_the_loss(capsys):
 @pytest.mark.parametrize(("arguments", "sentence"), [
     (["dates", "--module", "foo"], "no step ran in a module 'foo'"),
     (["nothing"], "there is no recipe 'nothing'"),
+    (["runs/nope"], "there is no run runs"),
+    (["translate"], "--pairs FILE.tsv"),
+    (["dates", "--pairs", "p.tsv"], "the recipe dates has no setting --pairs"),
     (["dates", "--set", "depth=3"], "--set takes NAME=VALUE"),
     (["dates", "--batch-size", "0"], "--batch-size needs a whole number from 1"),
 ])  # fmt: skip
