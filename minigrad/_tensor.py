@@ -105,9 +105,17 @@ def _value(fun, arrays, kwargs, is_kernel):
         return np.asarray(y), saved
     if type(y) is not np.ndarray or y.dtype is not _FLOAT32:
         if isinstance(y, (tuple, list)):
-            return tuple(map(np.asarray, y)), saved
+            return tuple(_apart(np.asarray(item), arrays) for item in y), saved
         y = _keep_precision(fun, np.asarray(y), arrays)
-    return y, saved
+    return _apart(y, arrays), saved
+
+
+def _apart(y, arrays):
+    """y, or a view of it if it is one of the arguments itself (squeeze with nothing to squeeze), so that it has them as its base."""
+    for a in arrays:
+        if y is a:
+            return y.view()
+    return y
 
 
 def _no_row(fun):

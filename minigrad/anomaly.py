@@ -10,7 +10,7 @@ import zlib
 
 import numpy as np
 
-from minigrad.autograd import Value, name_of
+from minigrad.autograd import Value, name_of, take_item
 from minigrad.modes import Mode, tracing
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -36,6 +36,8 @@ def _watch(fun, arrays, out):
         )
     if out.node is not None:
         out.node.trace = trace
+        if out.node.fun is take_item and out.node.args[0].trace is None:  # one of several values: their function's node is watched too
+            out.node.args[0].trace = Trace(out.node.args[0])
 
 
 class Trace:
@@ -48,7 +50,8 @@ class Trace:
     @staticmethod
     def _read(node):
         """What the rules may read: the arrays of the arguments that were kept, and the value if it was."""
-        return [arg.data for arg in node.args if isinstance(arg, Value)] + [node.y]
+        values = node.y if type(node.y) is tuple else (node.y,)
+        return [arg.data for arg in node.args if isinstance(arg, Value)] + [*values]
 
     def where(self):
         """A sentence that names the line."""

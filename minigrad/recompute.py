@@ -28,7 +28,14 @@ def checkpoint(fun, *args, **kwargs):
         run.value = run(inside)
     run.state = random.moved_since(run.state)
     run.several = isinstance(run.value, tuple)
+    if not all(isinstance(y, Tensor) for y in run.values(run.value)):
+        raise TypeError(f"checkpoint: the function must return a tensor or a tuple of tensors, got {_kinds(run.value)}.")
     return apply(recomputed, run, *tensors, *_used_from_outside(run.values(run.value), inside, began))
+
+
+def _kinds(value):
+    inside = f" of {', '.join(type(y).__name__ for y in value)}" if isinstance(value, tuple) else ""
+    return type(value).__name__ + inside
 
 
 class _Run:

@@ -1,6 +1,7 @@
 """What was once found by trying to break the engine: one test each, so that it stays mended."""
 
 import copy
+import pickle
 import threading
 
 import numpy as np
@@ -10,6 +11,8 @@ from oracle import leaf, near, same
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import func, nn, optim, random
+from minigrad._tensor import apply
+from minigrad.autograd import defvjp
 
 
 def test_hooks_outside_a_checkpoint_run_once():
@@ -207,3 +210,193 @@ def test_numpys_float64_scalars_do_not_widen_a_float32_backward():
         patch.setattr(mg.autograd, "fit", lambda g, *rest: seen.append(g.dtype) or right(g, *rest))
         (x * np.float64(2) / np.sqrt(2.0) + x ** np.int64(3)).sum().backward()
     assert set(seen) == {np.dtype("float32")}
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@pytest.mark.parametrize("hidden", (-1e4, -1e9, np.finfo(np.float32).min))
+def test_rows_hidden_by_a_large_finite_number_have_the_same_gradients_in_blocks(hidden):
+    rng = np.random.default_rng(0)
+    mask = np.zeros((400, 400), np.float32)
+    mask[:100], mask[200:300, 50:] = hidden, hidden
+    arrays = [rng.standard_normal((1, 400, 8)).astype(np.float32) for _ in range(3)]
+
+    def value_and_gradients(path):
+        q, k, v = leaves = [mg.tensor(a, requires_grad=True) for a in arrays]
+        y = F.scaled_dot_product_attention(q, k, v, mg.tensor(mask), path=path)
+        return [y, *mg.grad((y * y * y).sum(), leaves)]
+
+    for fast, plain in zip(value_and_gradients("blocked"), value_and_gradients("plain"), strict=True):
+        near(fast.data / abs(plain.data).max(), plain.data / abs(plain.data).max(), 1e-5)
+
+
+def test_a_mask_of_one_value_fits_the_blocked_path():
+    q = leaf(1, 5, 3)
+    same(F.scaled_dot_product_attention(q, q, q, mg.tensor(True), path="blocked").shape, q.shape)
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+def test_silu_keeps_its_tail(dtype):
+    x = np.array([-10, -15, -20, -30, -80, -200, 0.0, 50], dtype)
+    t = mg.tensor(x, requires_grad=True)
+    y = F.silu(t)
+    (slope,) = mg.grad(y.sum(), [t])
+    wide = x.astype(np.longdouble)
+    s = 1 / (1 + np.exp(-wide))
+    tolerance = 20 * np.finfo(dtype).eps
+    assert np.all(abs(y.data - wide * s) <= tolerance * abs(wide * s) + np.finfo(dtype).tiny)
+    right = s * (1 + wide * (1 - s))
+    assert np.all(abs(slope.data - right) <= tolerance * abs(right) + np.finfo(dtype).tiny)
+
+
+@pytest.mark.parametrize("p", (1e-3, 0.5, 0.999))
+def test_dropout_keeps_the_mean_near_0_and_1(p):
+    y = F.dropout(mg.ones(4_000_000), p).data
+    assert abs(y.mean() - 1) < 5 * np.sqrt(p / (1 - p) / y.size)
+
+
+def test_dropout_of_whole_numbers_is_floats():
+    assert F.dropout(mg.arange(5), 0.3).dtype == np.float32
+
+
+# ---------------------------------------------------------------- writes
+
+
+def test_a_squeeze_of_nothing_shares_its_count_of_writes():
+    x = mg.ones(3, requires_grad=True)
+    h = x * 2
+    v = h.squeeze()
+    y = (h * h).sum()
+    with mg.no_grad():
+        v.zero_()
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.backward()
+
+
+# ---------------------------------------------------------------- optimizers
+
+
+def adam_steps(p, optimizer, gradients):
+    for g in gradients:
+        p.grad = mg.tensor(g, dtype=np.float64)
+        optimizer.step()
+    return p.data
+
+
+@pytest.mark.parametrize("copied", (lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy), ids=("pickle", "deepcopy"))
+def test_a_copied_optimizer_remembers_what_it_does(copied):
+    p = mg.tensor([1.0, 2.0], dtype=np.float64, requires_grad=True)
+    o = optim.Adam([p], lr=0.1)
+    adam_steps(p, o, [[1.0, 2.0]])
+    other = copied(o)
+    (q,) = other.param_groups[0]["params"]
+    adam_steps(q, other, [[3.0, -1.0]] * 3)
+    adam_steps(p, o, [[3.0, -1.0]] * 3)
+    same(p, q)
+    for name in ("exp_avg", "exp_avg_sq"):
+        same(o.state_dict()["state"][0][name], other.state_dict()["state"][0][name])
+
+
+@pytest.mark.parametrize("tie", (lambda a: a, lambda a: a.T), ids=("same", "transposed"))
+def test_parameters_that_share_memory_all_move_it(tie):
+    a = mg.tensor(np.zeros((2, 2)), requires_grad=True)
+    b = mg.tensor(np.zeros((2, 2)), requires_grad=True)
+    b.data = tie(a.data)
+    o = optim.SGD([a, b], lr=1.0)
+    a.grad, b.grad = mg.tensor(np.full((2, 2), 2.0)), mg.tensor(np.full((2, 2), 3.0))
+    o.step()
+    same(a.data, np.full((2, 2), -5.0))
+
+
+@pytest.mark.parametrize("reset", (lambda o, p: o.state.clear(), lambda o, p: setattr(o, "state", {}), lambda o, p: o.state.pop(p)),
+                         ids=("clear", "new", "pop"))  # fmt: skip
+def test_a_reset_of_the_state_is_a_reset(reset):
+    p, q = (mg.tensor([1.0], dtype=np.float64, requires_grad=True) for _ in range(2))
+    o = optim.Adam([p], lr=0.1)
+    adam_steps(p, o, [[10.0]] * 5)
+    q.data[...] = p.data
+    reset(o, p)
+    adam_steps(p, o, [[-0.01]])
+    adam_steps(q, optim.Adam([q], lr=0.1), [[-0.01]])
+    same(p, q)
+
+
+def test_a_moment_that_is_replaced_is_used():
+    p = mg.tensor([1.0], dtype=np.float64, requires_grad=True)
+    o = optim.Adam([p], lr=0.1)
+    adam_steps(p, o, [[1.0]])
+    before = p.data.copy()
+    o.state[p]["exp_avg"] = np.zeros(1)
+    adam_steps(p, o, [[0.0]])
+    same(p.data, before)  # no gradient and no momentum: it stands still
+
+
+def test_a_change_of_dtype_and_back_takes_the_moments_along():
+    p, q = (mg.tensor([1.0], requires_grad=True) for _ in range(2))
+    one, other = optim.Adam([p], lr=0.1), optim.Adam([q], lr=0.1)
+    for number in range(5):
+        dtype = np.float64 if number in (2, 3) else np.float32
+        p.data = p.data.astype(dtype)
+        p.grad, q.grad = mg.tensor([1.0 + number], dtype=dtype), mg.tensor([1.0 + number])
+        one.step()
+        other.step()
+    near(p, q, 1e-6)
+    assert one.state[p]["exp_avg"].dtype == np.float32
+
+
+def test_states_that_do_not_fit_are_sentences():
+    p = mg.tensor([1.0, 2.0], requires_grad=True)
+    o = optim.Adam([p])
+    sgd = optim.SGD([p], lr=0.1, momentum=0.9)
+    p.grad = mg.ones(2)
+    sgd.step()
+    for state, words in (
+        ({}, "must hold state and param_groups"),
+        (sgd.state_dict(), "holds momentum_buffer, which Adam does not know"),
+        ({"state": {7: {}}, "param_groups": o.state_dict()["param_groups"]}, "of a parameter 7"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            o.load_state_dict(state)
+    assert not o.state
+    for g in (mg.ones(3), mg.ones(1), np.ones(2)):
+        p.grad = g
+        with pytest.raises(RuntimeError, match="A gradient must be a tensor of its parameter's shape"):
+            o.step()
+    p.grad = mg.ones(2)
+    o.step()
+    p.data, p.grad = np.ones(4, np.float32), mg.ones(4)
+    with pytest.raises(RuntimeError, match=r"remembers exp_avg of shape \(2,\) for a parameter that has \(4,\)"):
+        o.step()
+    with pytest.raises(ValueError, match="lr must be a number"):
+        optim.SGD([p], lr=mg.tensor(0.1))
+
+
+# ---------------------------------------------------------------- several values
+
+
+def twice(x):
+    return x * 1, x * 2
+
+
+defvjp(twice, lambda g, _y, x: (g[0] + 2 * g[1]) * np.nan)
+
+
+def test_anomalies_of_functions_of_several_values_are_found():
+    x = mg.ones(3, requires_grad=True)
+    with mg.detect_anomaly(), pytest.raises(mg.anomaly.AnomalyError, match="backward of twice made a NaN"):
+        a, b = apply(twice, x)
+        (a + b).sum().backward()
+    x = mg.ones(2, 6, requires_grad=True)
+    w = leaf(3, 4)
+    with mg.detect_anomaly(), pytest.raises(mg.anomaly.AnomalyError, match="written into"):
+        y, z = (x @ mg.ones(6, 4)).chunk(2, -1)
+        states, _ = F.lstm_states(mg.ones(2, 1, 4), mg.ones(1, 1), mg.ones(1, 1), (v := mg.ones(4, 1, requires_grad=True)))
+        v.data[0] = 9
+        (states.sum() + y.sum() + z.sum() + w.sum()).backward()
+
+
+@pytest.mark.parametrize("value", ([1], None, (mg.ones(1), 2)))
+def test_a_checkpoint_of_something_else_is_a_sentence(value):
+    with pytest.raises(TypeError, match="must return a tensor or a tuple of tensors"):
+        mg.checkpoint(lambda x: value, leaf(2))

@@ -6,7 +6,7 @@ import numpy as np
 
 from minigrad import functions as f
 from minigrad import random
-from minigrad._tensor import Tensor, as_tensor
+from minigrad._tensor import Tensor, as_tensor, floating
 from minigrad.functional.tiers import definition
 from minigrad.functions.shape import padded
 
@@ -86,17 +86,19 @@ def dropout(x, p=0.5, training=True):
         raise ValueError(f"dropout: p is a probability from 0 to 1, got {p}.")
     if not training or p == 0:
         return x
-    x = as_tensor(x)
+    x = floating(x)
     return x * dropout_scale(x.shape, p, x.dtype)
 
 
 def dropout_scale(shape, p, dtype):
-    """0 with probability p (to the nearest 1/65,536), else 1/(1-p): an array from the stream "dropout"."""
+    """0 with probability p, else 1/(1-p): an array from the stream "dropout". The chance is p to the nearest 1/65,536, which takes
+    a third of the time of random floats, or 1/2^32 where p is near 0 or 1 and that would show."""
     if p == 1:
         return np.zeros(shape, dtype)
+    kind = np.dtype(np.uint16 if 0.01 <= p <= 0.99 else np.uint32)
     size = math.prod(shape)
-    words = random.stream("dropout").bit_generator.random_raw(-(-size // 4))  # 64 bits each: four numbers, in a third of the time of floats
-    scale = (words.view(np.uint16)[:size] >= round(p * 2**16)).astype(dtype).reshape(shape)
+    words = random.stream("dropout").bit_generator.random_raw(-(-size * kind.itemsize // 8))  # 64 bits each
+    scale = (words.view(kind)[:size] >= round(p * 256**kind.itemsize)).astype(dtype).reshape(shape)
     scale *= 1 / (1 - p)
     return scale
 

@@ -115,16 +115,17 @@ def slope_backward(g, _y, slope, needs, _x, *_):
 
 def silu(x):
     y, slope = np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype)
-    for parts in in_blocks(x, y, slope):
-        _silu(*parts)
+    with np.errstate(over="ignore"):  # exp(-x) is inf far below 0, and s then 0, as it should be
+        for parts in in_blocks(x, y, slope):
+            _silu(*parts)
     return y, slope
 
 
 def _silu(x, y, slope):
-    s = x * 0.5
-    np.tanh(s, out=s)  # sigmoid(x) = (1 + tanh(x / 2)) / 2, which overflows nowhere
-    s *= 0.5
-    s += 0.5
+    s = np.negative(x)
+    np.exp(s, out=s)
+    s += 1
+    np.divide(1, s, out=s)
     np.multiply(x, s, out=y)
     np.multiply(y, s, out=slope)
     np.subtract(y, slope, out=slope)

@@ -16,23 +16,24 @@ LAZY = 20.0  # exp(20) times large values is far from the end of float32, and ex
 
 def blocked_attention(q, k, v, mask, dropped, scale, causal, block):
     """Over blocks of keys, with m a number near the row's maximum: e = exp(s - m), t += e 1, a += (e kept) v; y = a / t.
-    Saved: L = m + log t, one number for each query, from which backward has the weights again: exp(s - L).
+    Saved: m and t, two numbers for each query, from which backward has the weights again: exp(s - m) / t. Not their sum
+    m + log t: where a mask has made all scores -1e9, float32 would round log t away.
 
     m begins at 0 and is raised only when a block exceeds it by LAZY; then t and a shrink by exp(old m - new m).
     """
     lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     dtype = np.result_type(q, k, v)
     y = np.empty_like(q, dtype, shape=(*lead, q.shape[-2], v.shape[-1]))
-    logs = np.empty((*lead, q.shape[-2]), dtype)  # L
+    shifts, totals = (np.empty((*lead, q.shape[-2]), dtype) for _ in range(2))  # m, and t, which is 0 where nothing is seen
     with np.errstate(invalid=None if mask is None and causal is None else "ignore"):  # what is hidden may hold anything
         for number, head in enumerate(np.ndindex(lead)):
             own = (of_head(x, head) for x in (q, k, v, mask))
-            attend(Scores(*own, dropped, scale, causal, block, number, dtype), y[head], logs[head])
-    return y, logs
+            attend(Scores(*own, dropped, scale, causal, block, number, dtype), y[head], shifts[head], totals[head])
+    return y, (shifts, totals)
 
 
-def attend(scores, y, logs):
-    """One head: fills y (Tq, Dv) and logs (Tq,)."""
+def attend(scores, y, shifts, totals):
+    """One head: fills y (Tq, Dv), shifts and totals (Tq,)."""
     values = turned(np.ascontiguousarray(scores.v), 1)  # [v, 1]^T: one product gives the values gathered and the sum of the weights
     for rows in scores.blocks_of_queries():
         queries = turned(scores.scaled(rows), 0)  # [scale q, -m]^T (D + 1, queries)
@@ -49,12 +50,10 @@ def attend(scores, y, logs):
                 total += e.sum(0)
                 gathered[:-1] += values[:-1, keys] @ (e * scores.kept(rows, keys))
             new = new and not total.all()
-        blind = total == 0
-        total[blind] = 1  # a query with nothing to attend to: 0 / 1
+        shifts[rows], totals[rows] = -queries[-1], total
+        total[total == 0] = 1  # a query with nothing to attend to: 0 / 1
         gathered[:-1] /= total
         y[rows] = gathered[:-1].T
-        logs[rows] = np.log(total) - queries[-1]
-        logs[rows][blind] = np.inf  # and its mark for backward
 
 
 def move_shift(s, queries, gathered):
@@ -72,45 +71,47 @@ def move_shift(s, queries, gathered):
         gathered *= np.exp(np.minimum(-step, 0))
 
 
-def blocked_attention_backward(g, y, logs, needs, q, k, v, mask, dropped, scale, causal, block):
-    """With p = exp(s - L): dv = (p kept)^T g. Through the softmax ds = p (dp - d), dp = (g v^T) kept, and d, the sum over keys
-    of dp p, is the sum of g y over the width, since y = p v. Then dq = scale ds k, dk = ds^T (scale q).
+def blocked_attention_backward(g, y, saved, needs, q, k, v, mask, dropped, scale, causal, block):
+    """With e = exp(s - m) and h = g / t: dv = (e kept)^T h. Through the softmax ds = e (dp - d), dp = (h v^T) kept, and d, the
+    sum over keys of dp p, is the sum of h y over the width, since y = p v. Then dq = scale ds k, dk = ds^T (scale q).
 
-    s - L and dp - d are products too: [scale q, -L] [k, 1]^T and [g, -d] [v, 1]^T."""
+    s - m and dp - d are products too: [scale q, -m] [k, 1]^T and [h, -d] [v, 1]^T."""
+    shifts, totals = saved
     grads = [np.zeros_like(x, y.dtype) if needed else None for x, needed in zip((q, k, v, mask), needs)]
     with np.errstate(invalid=None if mask is None and causal is None else "ignore"):
         for number, head in enumerate(np.ndindex(y.shape[:-2])):
             own, theirs = ((of_head(x, head) for x in xs) for xs in ((q, k, v, mask), grads))
             scores = Scores(*own, dropped, scale, causal, block, number, y.dtype)
-            differentiate(scores, g[head], y[head], logs[head], *theirs)
+            differentiate(scores, g[head], y[head], shifts[head], totals[head], *theirs)
             del scores  # before the next head's are made
     return (*grads, None, None, None, None)
 
 
-def differentiate(scores, g, y, logs, dq, dk, dv, dmask):
+def differentiate(scores, g, y, shifts, totals, dq, dk, dv, dmask):
     """One head: adds to the gradients that are wanted, each a view (length, width) into the whole; heads may share one."""
     values, keys_turned = with_ones(scores.v), scores.k[:, :-1].copy().T.copy()  # turned from a dense copy, which is faster
     other = np.empty_like(scores.room)
     dk_head, dv_head = (x if x is None or x.flags.c_contiguous else np.zeros(x.shape, y.dtype) for x in (dk, dv))  # to add fast
     for rows in scores.blocks_of_queries():
-        dense_q, dense_g = scores.scaled(rows, logs[rows] == np.inf), np.ascontiguousarray(g[rows])
-        d = np.einsum("ij,ij->i", dense_g, y[rows])
-        queries = turned(dense_q, np.where(logs[rows] == np.inf, 0, -logs[rows]))  # [scale q, -L]^T (D + 1, queries)
-        incoming = turned(dense_g, -d if scores.dropped is None else 0)  # [g, -d]^T (Dv + 1, queries)
+        blind = totals[rows] == 0
+        dense_q, h = scores.scaled(rows, blind), g[rows] / np.where(blind, 1, totals[rows])[:, None]
+        d = np.einsum("ij,ij->i", h, y[rows])
+        queries = turned(dense_q, -shifts[rows])  # [scale q, -m]^T (D + 1, queries)
+        incoming = turned(h, -d if scores.dropped is None else 0)  # [h, -d]^T (Dv + 1, queries)
         dq_turned = np.zeros((len(keys_turned), len(d)), y.dtype)
         for keys in scores.blocks_of_keys(rows):
             s = scores.block(rows, keys, queries)
-            p = np.exp(s, out=s)  # (keys, queries)
+            e = np.exp(s, out=s)  # (keys, queries)
             ds = np.matmul(values[keys], incoming, out=other[: s.size].reshape(s.shape))
             kept = None if scores.dropped is None else scores.kept(rows, keys)
             if kept is not None:
                 ds *= kept
                 ds -= d
-            ds *= p
+            ds *= e
             if dmask is not None:
                 add_to_mask(dmask, rows, keys, ds.T)
             if dv is not None:
-                dv_head[keys] += (p if kept is None else np.multiply(p, kept, out=p)) @ dense_g
+                dv_head[keys] += (e if kept is None else np.multiply(e, kept, out=e)) @ h
             if dk is not None:
                 dk_head[keys] += ds @ dense_q
             if dq is not None:
@@ -175,7 +176,7 @@ class Scores:
         return self.may_be_calm and bool(longest < limit**2)
 
     def block(self, rows, keys, queries):
-        """k (scale q)^T - L (keys, queries), -inf where hidden. Overwrites the block before."""
+        """k (scale q)^T - m (keys, queries), -inf where hidden. Overwrites the block before."""
         s = self.room[: (keys.stop - keys.start) * queries.shape[1]].reshape(-1, queries.shape[1])
         np.matmul(self.k[keys], queries, out=s)
         if self.hiding:
@@ -218,7 +219,7 @@ def of_head(x, head):
     """The matrix of one head; along axes of length 1 all heads share it."""
     if x is None:
         return None
-    x = x if x.ndim > 1 else x[None]
+    x = np.atleast_2d(x)  # a mask may have fewer axes
     lead = x.shape[:-2]
     return x[tuple(i if n > 1 else 0 for i, n in zip(head[len(head) - len(lead) :], lead))]
 

@@ -13,19 +13,33 @@ class Flat:
     -> {name: array}) already, whose arrays become views of it. The parameters stay where they are."""
 
     def __init__(self, params, names, state):
-        self.names, self.shapes = names, [p.shape for p in params]
-        self.params = params
+        self.params, self.names, self.shapes = params, names, [p.shape for p in params]
         self.starts = np.cumsum([0, *(p.data.size for p in params)]).tolist()
         self.memory = {name: np.zeros(self.starts[-1], params[0].dtype) for name in names}
+        self.used = set()  # the ids of parameters whose memory is no longer 0
         for p in params:
-            for name, own in self.remembered_of(p).items():
-                if name in state.get(p, ()):
-                    own[...] = state[p][name]
-                    state[p][name] = own
+            if p in state:
+                self.adopt(p, state[p])
 
-    def fits(self, params, names):
-        """Is this the memory of these parameters, under these names?"""
-        return names == self.names and [(id(p), p.shape) for p in params] == [(id(p), s) for p, s in zip(self.params, self.shapes, strict=True)]
+    def adopt(self, p, state):
+        """Let what is remembered of p be views of the memory, filled with what was there before."""
+        self.used.add(id(p))
+        for name, own in self.remembered_of(p).items():
+            if name in state:
+                if np.shape(state[name]) != p.shape:
+                    raise RuntimeError(f"The optimizer remembers {name} of shape {np.shape(state[name])} for a parameter that has {p.shape} now. Make a new optimizer, or del optimizer.state[parameter].")  # fmt: skip
+                own[...] = state[name]
+            state[name] = own
+
+    def fits(self, params, names, state):
+        """Is this the memory of these parameters, under these names? Not if somebody has put other arrays into `state`, or copied it."""
+        same = names == self.names and [(id(p), p.shape) for p in params] == [(id(p), s) for p, s in zip(self.params, self.shapes, strict=True)]
+        return same and all(self._holds(p, state.get(p)) for p in params)
+
+    def _holds(self, p, state):
+        if state is None:
+            return id(p) not in self.used
+        return all(getattr(state.get(name), "base", None) is array for name, array in self.memory.items())
 
     def remembered_of(self, p):
         """{name: array in the parameter's shape}, views of the memory."""
@@ -65,8 +79,10 @@ def _cut(p, start):
 
 def _joined(small):
     """Copies, written back when the next piece is asked for: a dozen operations on one array instead of on each parameter."""
-    x, g = (np.concatenate([array.reshape(-1) for array in arrays]) for arrays in ([p.data for p, _ in small], [p.grad.data for p, _ in small]))
-    first = small[0][1]
-    yield x, g, slice(first, first + x.size)
-    for p, start in small:
-        p.data[...] = x[start - first : start - first + p.data.size].reshape(p.shape)
+    owners = {id(p.data if p.data.base is None else p.data.base) for p, _ in small}
+    for together in [small] if len(owners) == len(small) else [[one] for one in small]:  # those that share memory move in turn
+        x, g = (np.concatenate([array.reshape(-1) for array in arrays]) for arrays in ([p.data for p, _ in together], [p.grad.data for p, _ in together]))
+        first = together[0][1]
+        yield x, g, slice(first, first + x.size)
+        for p, start in together:
+            p.data[...] = x[start - first : start - first + p.data.size].reshape(p.shape)

@@ -5,6 +5,7 @@ so that a backward through values computed before it is refused.
 """
 
 import math
+import numbers
 
 import numpy as np
 
@@ -18,7 +19,10 @@ class Optimizer:
 
     params   tensors, or dicts {"params": tensors, setting: value ...} for groups with settings of their own
     state    parameter -> {"step": how many steps it has made, name: what is remembered of it, in its shape}
+    names    of all that an optimizer of this kind may remember
     """
+
+    names = ()
 
     def __init__(self, params, defaults):
         self.defaults, self.state = defaults, {}
@@ -56,6 +60,7 @@ class Optimizer:
     def step(self):
         """Move every parameter that has a gradient."""
         for number, group in enumerate(self.param_groups):
+            _check_gradients(group["params"])
             for dtype in dict.fromkeys(p.dtype for p in group["params"]):
                 flat = self._flat(number, dtype)
                 for x, g, part, steps in flat.pieces(self._steps_made):
@@ -76,7 +81,7 @@ class Optimizer:
         group = self.param_groups[number]
         params, names = [p for p in group["params"] if p.dtype == dtype], self.remembered(group)
         flat = self._flats.get((number, dtype))
-        if flat is None or not flat.fits(params, names):
+        if flat is None or not flat.fits(params, names, self.state):
             flat = self._flats[number, dtype] = Flat(params, names, self.state)
         return flat
 
@@ -90,42 +95,64 @@ class Optimizer:
             if p.grad is not None:
                 steps = self._steps_made(p) + 1
                 if p not in self.state:
-                    self.state[p] = {"step": steps, **flat.remembered_of(p)}
+                    flat.adopt(p, self.state.setdefault(p, {}))
                 self.state[p]["step"] = steps
                 p.writes[0] = next(clock)
 
     def state_dict(self):
         """Settings, and what is remembered of each parameter, by its number in the order of the groups (as PyTorch)."""
-        numbers = {id(p): i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
+        places = {id(p): i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
         groups, start = [], 0
         for group in self.param_groups:
             count = len(group["params"])
             groups.append({**group, "params": list(range(start, start + count))})
             start += count
-        state = {numbers[id(p)]: {k: np.copy(v) if isinstance(v, np.ndarray) else v for k, v in s.items()} for p, s in self.state.items()}
+        state = {places[id(p)]: {k: np.copy(v) if isinstance(v, np.ndarray) else v for k, v in s.items()} for p, s in self.state.items()}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict):
-        """Take over settings and memory from `state_dict()` of an optimizer with the same parameters in the same order."""
+        """Take over settings and memory from `state_dict()` of an optimizer, ours or PyTorch's, with the same parameters in the
+        same order. All is compared first; if anything does not fit nothing is taken over."""
+        if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
+            raise ValueError("This is no optimizer's state_dict: it must hold state and param_groups.")
         params = [p for group in self.param_groups for p in group["params"]]
         sizes = [len(group["params"]) for group in state_dict["param_groups"]]
         if sizes != [len(group["params"]) for group in self.param_groups]:
             raise ValueError(f"The saved optimizer has groups of {sizes} parameters, this one {[len(g['params']) for g in self.param_groups]}.")  # fmt: skip
         fresh = {}
         for number, saved in state_dict["state"].items():
-            p = params[int(number)]
-            for key, value in saved.items():
-                if isinstance(value, np.ndarray) and value.shape != p.shape:
-                    raise ValueError(f"The saved {key} of parameter {number} has shape {value.shape}, the parameter {p.shape}.")
-            fresh[p] = {k: v.astype(p.dtype) if isinstance(v, np.ndarray) else v for k, v in saved.items()}
+            if str(number) not in map(str, range(len(params))):
+                raise ValueError(f"The saved state is of a parameter {number!r}; this optimizer has the parameters 0 to {len(params) - 1}.")
+            fresh[params[int(number)]] = self._memory_of(params[int(number)], number, saved)
         self.state, self._flats = fresh, {}
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
             group.update({k: v for k, v in saved.items() if k != "params"})
 
+    def _memory_of(self, p, number, saved):
+        """What was saved of a parameter: the number of its steps, and copies of arrays (or of PyTorch's tensors) of its dtype."""
+        found = {}
+        for key, value in saved.items():
+            if key == "step":
+                found[key] = int(value)
+            elif value is not None:
+                if key not in self.names:
+                    raise ValueError(f"The saved state holds {key}, which {type(self).__name__} does not know; it remembers {' '.join(self.names)}.")  # fmt: skip
+                if np.shape(value) != p.shape:
+                    raise ValueError(f"The saved {key} of parameter {number} has shape {tuple(np.shape(value))}, the parameter {p.shape}.")
+                found[key] = np.array(value, dtype=p.dtype)
+        return found
+
+
+def _check_gradients(params):
+    for p in params:
+        if p.grad is not None and (not isinstance(p.grad, Tensor) or p.grad.data.shape != p.data.shape):
+            shape = getattr(p.grad, "shape", None)
+            raise RuntimeError(f"A gradient must be a tensor of its parameter's shape {p.shape}, got {type(p.grad).__name__} of shape {shape}.")
+
 
 def _check(group):
     for name in ("lr", "weight_decay", "momentum", "eps"):
-        if name in group and not (group[name] >= 0 and math.isfinite(group[name])):
+        if name in group and not (isinstance(group[name], numbers.Real) and group[name] >= 0 and math.isfinite(group[name])):
             raise ValueError(f"{name} must be a number that is not negative, got {group[name]}.")
     for beta in group.get("betas", ()):
         if not 0 <= beta < 1:
@@ -145,8 +172,10 @@ class SGD(Optimizer):
         settings = dict(lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, dampening=dampening, maximize=maximize)
         super().__init__(params, settings)
 
+    names = ("momentum_buffer",)
+
     def remembered(self, group):
-        return ("momentum_buffer",) if group["momentum"] else ()
+        return self.names if group["momentum"] else ()
 
     def update(self, x, g, t, group, *memory):
         if group["weight_decay"]:
@@ -167,12 +196,13 @@ class Adam(Optimizer):
     """
 
     decoupled = False
+    names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *, maximize=False):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize))
 
     def remembered(self, group):
-        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")[: 2 + group["amsgrad"]]
+        return self.names[: 2 + group["amsgrad"]]
 
     def update(self, x, g, t, group, m, v, *largest):
         """m = beta1 m + (1 - beta1) g and v = beta2 v + (1 - beta2) g^2 start at 0, so m / (1 - beta1^t) and v / (1 - beta2^t) are
