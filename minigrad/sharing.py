@@ -6,6 +6,7 @@ splitting every matrix product, where the threads wait for each other at each on
 """
 
 import contextvars
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -60,21 +61,28 @@ def _sum(gradients):
     return Tensor(arrays[0]) if arrays else None
 
 
-def is_faster(recipe, model, threads, rounds=3):
-    """Is a step of this model faster with the batch shared among threads than with every product split? Measured, in turns; the
-    model, its gradients and all random streams are left as they were."""
+def trial(recipe, model, threads, rounds=3):
+    """Seconds that a step of this model takes: {"batch": with the batch shared among threads, "products": with every matrix
+    product split, "one": with one thread}. Measured in turns, the best counts; the model, its gradients and all random streams
+    are left as they were."""
     batch, before = recipe.batch(0), random.get_state()
     kept = [(p, p.grad) for p in model.parameters()]
-    shared, split = [], []
+    seconds = {"batch": [], "products": [], "one": []}
     for _ in range(rounds):
         with Sharing(threads) as sharing:
-            shared.append(_seconds(lambda: sharing.backward(recipe, model, batch)))  # noqa: B023
-        with blas_threads(threads):
-            split.append(_seconds(lambda: recipe.loss(model, batch).backward()))
+            seconds["batch"].append(_seconds(lambda: sharing.backward(recipe, model, batch)))  # noqa: B023
+        for way, count in (("products", threads), ("one", 1)):
+            with blas_threads(count):
+                seconds[way].append(_seconds(lambda: recipe.loss(model, batch).backward()))
     random.set_state(before)
     for p, g in kept:
         p.grad = g
-    return min(shared) < min(split)
+    return {way: min(times) for way, times in seconds.items()}
+
+
+def cores():
+    """How many cores this process may compute on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _seconds(work):

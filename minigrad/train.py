@@ -12,7 +12,7 @@ from pathlib import Path
 from minigrad import manual_seed, saving
 from minigrad._doors import UsageError, load_models, open_door, said, settings_of
 from minigrad.machine import blas_threads, peak_memory
-from minigrad.sharing import Sharing, is_faster
+from minigrad.sharing import Sharing, cores, trial
 from minigrad.trainer import TrainingError, fit
 
 EPILOG = """
@@ -37,6 +37,8 @@ A run's folder holds config.json (settings), metrics.jsonl (a line a step), mode
 def main(argv=None):
     with said("minigrad.train", UsageError, saving.FileProblem, TrainingError, ValueError, NotImplementedError) as outcome:
         options = parse(argv)
+        if options.threads > cores():
+            raise UsageError(f"--threads {options.threads} is too many: this machine has {cores()} core{'s' * (cores() > 1)}, and more threads only wait for each other.")  # fmt: skip
         recipes = load_models()
         if options.list:
             list_recipes(recipes)
@@ -159,16 +161,23 @@ def open_folder(out, name):
 def threads_at_work(options, recipe, model):
     """Let that many threads compute; yields a Sharing if they share batches, None if they share matrix products."""
     if options.share == "auto" and options.threads > 1:
-        faster = is_faster(recipe, model, options.threads)
-        options.share = "batch" if faster else "products"
-        if not options.quiet:
-            print(f"{options.threads} threads share {'each batch' if faster else 'each matrix product'}, which was faster in a trial (--share).")
+        choose_fastest(options, trial(recipe, model, options.threads))
     if options.share == "batch" and options.threads > 1:
         with Sharing(options.threads) as sharing:
             yield sharing
     else:
         with blas_threads(options.threads):
             yield None
+
+
+def choose_fastest(options, seconds):
+    """Set what the threads share, or that there is but one, to what was fastest in a trial; and say the times."""
+    fastest, threads = min(seconds, key=seconds.get), options.threads
+    options.share, options.threads = ("auto", 1) if fastest == "one" else (fastest, threads)
+    if not options.quiet:
+        chosen = {"batch": f"{threads} threads share each batch", "products": f"{threads} threads share each matrix product", "one": f"One thread, as {threads} are slower"}[fastest]  # fmt: skip
+        batch, products, one = (f"{1e3 * seconds[way]:.3g} ms" for way in ("batch", "products", "one"))
+        print(f"{chosen}. A trial: shared batches {batch}, shared products {products}, one thread {one} a step (see --share).")
 
 
 def run(recipe, model, folder, options, sharing=None):

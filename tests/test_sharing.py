@@ -5,7 +5,8 @@ import pytest
 from oracle import near, same
 
 import minigrad as mg
-from minigrad.sharing import Sharing, is_faster
+from minigrad import train
+from minigrad.sharing import Sharing, cores, trial
 from minigrad.trainer import fit
 from models import recipes
 
@@ -75,9 +76,26 @@ def test_a_mistake_in_a_thread_is_raised():
 def test_the_trial_leaves_no_trace():
     recipe, model = made("text", dropout=0.2)
     before, state = [p.data.copy() for p in model.parameters()], mg.random.get_state()
-    assert is_faster(recipe, model, 2) in (True, False)
+    seconds = trial(recipe, model, 2)
+    assert set(seconds) == {"batch", "products", "one"} and min(seconds.values()) > 0
     for p, data in zip(model.parameters(), before, strict=True):
         same(p.data, data)
         assert p.grad is None
     now = mg.random.get_state()
     assert str(now["streams"]["dropout"]) == str(state["streams"].get("dropout", mg.random.fresh("dropout").bit_generator.state))
+
+
+@pytest.mark.parametrize(("seconds", "share", "threads", "words"), [
+    ({"batch": 0.035, "products": 0.05, "one": 0.06}, "batch", 2, "2 threads share each batch. A trial: shared batches 35 ms, shared products 50 ms, one thread 60 ms a step"),
+    ({"batch": 0.05, "products": 0.035, "one": 0.06}, "products", 2, "2 threads share each matrix product."),
+    ({"batch": 0.05, "products": 0.035, "one": 0.03}, "auto", 1, "One thread, as 2 are slower."),
+])  # fmt: skip
+def test_the_fastest_way_is_taken_and_the_times_are_said(seconds, share, threads, words, capsys):
+    options = train.parse(["--threads", "2"])
+    train.choose_fastest(options, seconds)
+    assert (options.share, options.threads) == (share, threads) and words in capsys.readouterr().out
+
+
+def test_more_threads_than_cores_are_a_sentence(capsys):
+    assert train.main(["--threads", str(cores() + 1)]) == 2
+    assert f"this machine has {cores()} core" in capsys.readouterr().err
