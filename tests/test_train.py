@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 import minigrad as mg
 from minigrad import generate, saving, train
 from minigrad.trainer import Recipe, TrainingError, fit
-from models.recipes import dates
+from models.recipes import dates, load_run
 from models.recipes.pairs import EOS
 
 ROOT = Path(__file__).parent.parent
@@ -86,6 +87,16 @@ def test_a_run_leaves_weights_figures_and_pictures_and_answers(tmp_path, capsys)
     assert "exact match on held-out data" in out and "python -m minigrad.generate" in out
     assert generate.main([str(folder), "29 november 2026"]) == 0
     assert capsys.readouterr().out.count("\n") == 1
+
+
+@pytest.mark.parametrize("model", ("transformer", "lstm"))
+def test_dates_are_answered_by_beam_search_too(tmp_path, capsys, model):
+    _, folder = run_train(tmp_path, "--quiet", "--model", model)
+    capsys.readouterr()
+    recipe, trained = load_run(folder)
+    assert generate.main([str(folder), "29 nov 2026", "--beam", "4"]) == 0
+    assert capsys.readouterr().out == recipe.answer(trained, ["29 nov 2026"], beam=4)[0] + "\n"
+    assert generate.main([str(folder), "29 nov 2026", "--top-k", "2"]) == 2 and "it takes --beam" in capsys.readouterr().err
 
 
 def test_the_same_seed_gives_the_same_run_and_numpys_own_state_is_left_alone(tmp_path):
@@ -216,6 +227,20 @@ def test_bad_values_get_a_sentence_and_status_2(capsys, arguments, words):
     with pytest.raises(SystemExit) as stop:
         train.main(arguments)
     assert stop.value.code == 2 and words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("door", "arguments", "sentence"), [
+    ("train", ["--steps", "0"], "--steps: needs a whole number from 1, got '0'."),
+    ("generate", [], "the following arguments are required: run."),
+    ("trace", ["--depth", "0"], "--depth: needs a whole number from 1, or all; got '0'."),
+    ("gradcheck.__main__", ["nixda"], "nothing matches nixda; run without a word to see all names."),
+])  # fmt: skip
+def test_every_door_says_a_mistake_in_two_lines(door, arguments, sentence, capsys):
+    with pytest.raises(SystemExit) as stop:
+        import_module(f"minigrad.{door}").main(arguments)
+    name = f"minigrad.{door.removesuffix('.__main__')}"
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == f"{name}: {sentence}\nTo see what there is: python -m {name} --help\n"
 
 
 def test_a_run_is_never_written_over(tmp_path, capsys):

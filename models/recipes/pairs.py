@@ -22,6 +22,7 @@ class Pairs(Recipe):
     answer), and define encode(text) -> token numbers, decode(numbers) -> text, label(number) -> how one is shown in a picture."""
 
     choices = {"model": ("transformer", *RECURRENT)}
+    generating = ("beam",)
 
     def model(self):
         """The Transformer, or an encoder-decoder of the same width and depth that reads and writes with LSTMs or GRUs."""

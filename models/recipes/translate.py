@@ -35,7 +35,6 @@ class Translate(Pairs):
     )  # fmt: skip
     choices = {**Pairs.choices, "tokens": TOKENS}
     evaluate_every = 200
-    generating = ("beam",)
     attention_title = "What the decoder looks at in the source while it writes each token"
     example = ""
 
