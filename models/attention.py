@@ -36,6 +36,8 @@ class KVCache:
     """The keys and values of the tokens so far, of one layer, so that the next token computes its own only.
 
     Arrays (B, H, max_len, D), made at the first update and filled from the left; evaluation under no_grad is what they are for.
+    It knows no order: a single new token may see all that is there, but of several at once the caller's mask must say which sees
+    which, causal_mask(new, past + new). (GPT, Llama and Transformer do so.)
     """
 
     ready = False  # keys and values of new tokens are wanted

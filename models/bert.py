@@ -68,6 +68,8 @@ def hide(tokens, mask_token, ordinary, rng=None, share=0.15, never=()):
     mask_token, 10 by any of the `ordinary` tokens (low, high), and 10 left as they are: what stands there cannot be trusted,
     so every place must be understood. Elsewhere the answer is IGNORED.
     """
+    if np.shape(ordinary) != (2,) or not ordinary[0] < ordinary[1]:
+        raise ValueError(f"ordinary is a pair (low, high), the ordinary tokens being low to high - 1, such as (2, 50); got {ordinary!r}.")
     rng = streams.stream("masking") if rng is None else rng
     tokens = tokens.data if isinstance(tokens, Tensor) else np.asarray(tokens)
     asked = (rng.random(tokens.shape) < share) & ~np.isin(tokens, never)

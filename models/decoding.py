@@ -27,7 +27,7 @@ class Prompts:
     pad = 0
 
     def __init__(self, model, prompts, cache=True):
-        prompts = [np.asarray(p.data if isinstance(p, Tensor) else p).reshape(-1) for p in prompts]
+        prompts = [_prompt(p) for p in prompts]
         lengths = np.array([len(p) for p in prompts])
         if not len(prompts) or lengths.min() == 0:
             raise ValueError("There is nothing to continue: a prompt needs at least one token.")
@@ -73,6 +73,16 @@ class Prompts:
         return [row[real] for row, real in zip(self.tokens, self.real, strict=True)]
 
 
+def _prompt(tokens):
+    """One prompt as an array (T,); a sentence for a bare number, which may be a flat list meant as one prompt, and for several."""
+    tokens = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)
+    if tokens.ndim == 0:
+        raise ValueError(f"Prompts are lists of token numbers, a list for each prompt, got the number {tokens}; one prompt alone is [[1, 2, 3]].")
+    if tokens.ndim > 1 and tokens.size != tokens.shape[-1]:
+        raise ValueError(f"A prompt is a list of token numbers, got an array of shape {tokens.shape}; several prompts are given to generate, one each row.")
+    return tokens.reshape(-1)
+
+
 def evaluating(modules):
     """model.evaluating() for all modules of a model, for blocks entered at every token: usually there is nothing to switch."""
     return modules[0].evaluating() if any(module.training for module in modules) else contextlib.nullcontext()
@@ -88,7 +98,8 @@ class Sampler:
     temperature          logits are divided by it: below 1 bolder, above 1 more even; 0 takes the likeliest
     top_k                only the k likeliest
     top_p                only the likeliest that together reach this probability (Holtzman et al. 2020)
-    seed                 the same seed draws the same; each row has random numbers of its own, whatever stands beside it
+    seed                 the same seed draws the same. Row i has random numbers of its own, told by i alone: whatever stands
+                         beside it, but a prompt that moves to another row of the batch gets others
     """
 
     def __init__(self, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0, seed=None):
@@ -190,6 +201,11 @@ def beam_search(rows, beams=4, max_new=100, stop=(), length_penalty=0.6):
     ((5 + length) / 6)^length_penalty, else short ones would win (Wu et al. 2016, equation 14). A row is settled when as many
     ways have finished as there are beams; with one beam this is greedy decoding.
     """
+    if not hasattr(rows, "logits"):
+        raise TypeError(
+            f"beam_search continues rows of tokens, got a {type(rows).__name__}; for a decoder-only model pass "
+            "Prompts(model, [[1, 2, 3]]), an encoder-decoder has generate(src, bos, eos, beams=4)."
+        )
     if beams < 1:
         raise ValueError(f"beam search needs at least one beam, got {beams}.")
     R, start, stop = len(rows.tokens), rows.tokens.shape[1], np.atleast_1d(np.asarray(stop, dtype=int))

@@ -53,6 +53,17 @@ def test_of_the_asked_80_in_100_are_masked_10_replaced_and_10_left():
     assert seen[changed].min() >= SPECIAL and seen[changed].max() < 1000 and len(np.unique(seen[changed])) > 500
 
 
+@pytest.mark.parametrize("ordinary", (48, (48,), (9, 9)))
+def test_ordinary_tokens_that_are_no_range_are_a_sentence(ordinary):
+    with refuses(ValueError, "pair (low, high)", repr(ordinary)):
+        hide(ROWS, 49, ordinary)
+
+
+def test_rows_of_different_lengths_are_a_sentence():
+    with refuses(ValueError, "lengths 3, 1", "padding"):
+        bert()([[1, 2, 3], [4]])
+
+
 def test_what_is_never_hidden_is_never_hidden_and_token_0_can_be_learned():
     tokens = np.tile([0, 1, 2, 3], (200, 50))
     seen, asked = hide(tokens, 9, (0, 4), np.random.default_rng(0), never=(1, 3))

@@ -92,6 +92,28 @@ def test_nothing_to_continue_is_a_sentence():
         generate(gpt(), [[1, 2], [1.5]])
 
 
+def test_a_flat_list_is_not_taken_for_prompts_of_one_token_nor_several_rows_for_one_prompt():
+    model = shaken(gpt()).eval()
+    for flat in ([1, 2, 3], np.array([1, 2, 3]), mg.tensor([1, 2, 3])):
+        with refuses(ValueError, "a list for each prompt", "got the number 1", "[[1, 2, 3]]"):
+            generate(model, flat)
+    with refuses(ValueError, "(2, 3)", "generate"):
+        next(stream(model, tokens(2, 3)))
+    alone = generate(model, [[1, 2, 3]], 4, temperature=0)
+    assert alone == generate(model, np.array([[1, 2, 3]]), 4, temperature=0) == [[*stream(model, [[1, 2, 3]], 4, temperature=0)]]
+
+
+@models
+def test_ragged_rows_given_to_a_model_are_a_sentence(make):
+    with refuses(ValueError, "tokens must be rows of one length", "lengths 3, 1", "generate"):
+        make()([[1, 2, 3], [4]])
+
+
+def test_a_model_given_to_beam_search_is_told_what_to_wrap_it_in():
+    with refuses(TypeError, "GPT", "Prompts(model, [[1, 2, 3]])"):
+        beam_search(gpt(), 4)
+
+
 def test_decoding_records_nothing_drops_nothing_out_and_leaves_modes_as_they_were():
     model = shaken(gpt(dropout=0.5)).train()
     seen = []
