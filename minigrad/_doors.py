@@ -1,6 +1,7 @@
-"""What the doors (python -m minigrad.X) share: mistakes become sentences, the package models is found or missed aloud, and the
-settings of a recipe are read."""
+"""What the doors (python -m minigrad.X) share: mistakes become sentences, those in options too, the package models is found or
+missed aloud, and the settings of a recipe are read."""
 
+import argparse
 import contextlib
 import importlib
 import os
@@ -21,6 +22,18 @@ def open_door(door, main):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 141
     sys.exit(status)
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser of the door's name whose mistakes are a sentence, not a page of usage with the sentence at its end."""
+
+    def __init__(self, door, **settings):
+        super().__init__(prog=f"python -m {door}", formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+        self.door = door
+
+    def error(self, message):
+        message = message.removeprefix("argument ").rstrip(".")
+        self.exit(2, f"{self.door}: {message}.\nTo see what there is: {self.prog} --help\n")
 
 
 class UsageError(Exception):

@@ -3,13 +3,12 @@
 Without a prompt it reads lines from standard input.
 """
 
-import argparse
 import sys
 import time
 import warnings
 
 from minigrad import saving
-from minigrad._doors import UsageError, load_models, open_door, said
+from minigrad._doors import Parser, UsageError, load_models, open_door, said
 from minigrad.machine import blas_threads
 
 EPILOG = """
@@ -34,10 +33,7 @@ def main(argv=None):
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(
-        prog="python -m minigrad.generate", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Ask a model that minigrad.train has trained.",
-    )  # fmt: skip
+    parser = Parser("minigrad.generate", epilog=EPILOG, description="Ask a model that minigrad.train has trained.")
     parser.add_argument("run", help="the run's folder, such as runs/dates-0001")
     parser.add_argument("prompt", nargs="*", default=[], help='what to ask, or to continue, such as "29th of november 2026"; several are answered in turn; none: lines of standard input')  # fmt: skip
     parser.add_argument("--temperature", type=float, help="below 1 bolder, above 1 more even; 0 always takes the likeliest")

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from minigrad import definitions, manual_seed, saving
-from minigrad._doors import UsageError, load_models, open_door, said, settings_of
+from minigrad._doors import Parser, UsageError, load_models, open_door, said, settings_of
 from minigrad.viz.trace import amount, kept_for_backward, trace_call
 
 EPILOG = """
@@ -40,10 +40,7 @@ def main(argv=None):
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(
-        prog="python -m minigrad.trace", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Show what a model computes: the forward pass of a training batch, op by op.",
-    )  # fmt: skip
+    parser = Parser("minigrad.trace", epilog=EPILOG, description="Show what a model computes: the forward pass of a training batch, op by op.")
     parser.add_argument("what", nargs="?", default="dates", help="a recipe's name or file (a new model), or a run's folder (default: dates)")
     parser.add_argument("--module", metavar="PATH", help="what runs inside this module only, such as encoder.0.self_attention")
     parser.add_argument("--depth", type=depth, default=1, help="how many levels of modules to open, counted from --module if there is one, or all (default: 1)")

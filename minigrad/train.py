@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from minigrad import manual_seed, saving
-from minigrad._doors import UsageError, load_models, open_door, said, settings_of
+from minigrad._doors import Parser, UsageError, load_models, open_door, said, settings_of
 from minigrad.machine import blas_threads, peak_memory
 from minigrad.sharing import Sharing, cores, trial
 from minigrad.trainer import TrainingError, fit
@@ -89,10 +89,7 @@ def number_in(low, high, low_allowed=True, high_allowed=True):
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(
-        prog="python -m minigrad.train", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Train a model built on minigrad, watch it learn, and keep the result.",
-    )  # fmt: skip
+    parser = Parser("minigrad.train", epilog=EPILOG, description="Train a model built on minigrad, watch it learn, and keep the result.")
     parser.add_argument("recipe", nargs="?", default="dates", help="what to learn: a name from --list, or a recipe file of your own (default: dates)")
     parser.add_argument("--list", action="store_true", help="the recipes there are, and their settings")
     parser.add_argument("--steps", type=positive, help="how many batches to learn from")

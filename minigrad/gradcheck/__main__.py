@@ -4,13 +4,12 @@
 many are caught and named. Knows where the samples are declared; exits with 1 if a gradient is wrong.
 """
 
-import argparse
 import time
 
 import numpy as np
 
 from minigrad import Tensor, manual_seed, samples
-from minigrad._doors import UsageError, load_models, open_door, said
+from minigrad._doors import Parser, UsageError, load_models, open_door, said
 from minigrad.gradcheck import TOLERANCE, GradcheckError, Result, check, mistakes, mutations
 from minigrad.nn import samples as nn_samples
 
@@ -41,7 +40,7 @@ def entries(fun, inputs):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(prog="python -m minigrad.gradcheck", description=__doc__.split("\n")[0].split(": ")[1])
+    parser = Parser("minigrad.gradcheck", description=__doc__.split("\n")[0].split(": ")[1])
     parser.add_argument("names", nargs="*", help="check only what contains one of these words, e.g. attention residual")
     parser.add_argument("--group", choices=GROUPS, action="append", help="check only this group (may be given again)")
     parser.add_argument(
