@@ -1,0 +1,153 @@
+"""The history of a value once more, step by step: what each op gave, and what each step of the reverse pass did. For drawings and
+the stepper. Knows nodes and rules; nothing of pictures.
+
+The engine keeps only what the rules read, so values are computed again here; and it adds gradients up as it goes, so the reverse
+pass is run here too, writing down every share. The gradients are the engine's own: the same rules, the same order.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from minigrad import autograd
+from minigrad._tensor import Tensor
+from minigrad.autograd import Node, Value, oldest_first, take_item
+
+
+@dataclass(eq=False)
+class Vertex:
+    """A value in the history: a leaf, a constant that an op was given (an array or a number), or what an op made.
+
+    kind      "leaf" (it wants a gradient), "constant", "op"        name     the op's, or the leaf's name in the model
+    value     an array, or a tuple of arrays                        module   the nn.Module that was running, for an op
+    parents   the vertices of an op's arguments, in order           node     the engine's own record, for an op
+    gradient  of the root with respect to this value, None where none arrives
+    """
+
+    kind: str
+    name: str
+    value: object
+    module: object = None
+    parents: list = field(default_factory=list)
+    node: object = None
+    gradient: object = None
+
+    @property
+    def shape(self):
+        return tuple(v.shape for v in self.value) if isinstance(self.value, tuple) else np.shape(self.value)
+
+
+@dataclass(eq=False)
+class Share:
+    """What a step of the reverse pass sent to one parent: `raw` as the rule gave it, `sent` after broadcasting was undone, in the
+    parent's shape; `before` is what had arrived there already (None: nothing), to which it was added."""
+
+    parent: Vertex
+    raw: object
+    sent: object
+    before: object
+
+    @property
+    def summed(self):
+        """Did undoing the broadcast sum anything?"""
+        return isinstance(self.raw, np.ndarray) and self.raw.shape != self.sent.shape
+
+
+@dataclass(eq=False)
+class Step:
+    """One step of the reverse pass: the op whose turn it was, the whole gradient of its value, and what its arguments were sent."""
+
+    vertex: Vertex
+    g: object
+    shares: list
+
+
+def replay(root, model=None, gradient=None):
+    """(vertices, oldest first; steps of the reverse pass, in its order) behind a Tensor.
+
+    model     leaves get the names of its parameters
+    gradient  to start from, in the root's shape; may be left out for a single number
+    The history is not used up; one that is gone already raises the engine's own sentence. No `.grad` is touched.
+    """
+    if not isinstance(root, Tensor) or root.node is None:
+        raise ValueError("There is no history to show: give a tensor that was computed from tensors that require a gradient (requires_grad=True).")
+    seed = _seed(root, gradient)
+    vertices = _forward(oldest_first([root.node]), _names(model))
+    steps = _backward(vertices, root.node, seed)
+    return [*vertices.values()], steps
+
+
+def _seed(root, gradient):
+    if gradient is not None:
+        return np.asarray(getattr(gradient, "data", gradient), root.dtype).reshape(root.shape)
+    if root.numel() != 1:
+        raise ValueError(f"The reverse pass starts from a single number; this value has shape {root.shape}. Give its gradient, or take .sum() of it.")
+    return np.ones_like(root.data)
+
+
+def _names(model):
+    return {id(p): name for name, p in model.named_parameters()} if model is not None else {}
+
+
+def _forward(nodes, names):
+    """{node, leaf or id of a constant: its vertex}, in the order in which they came to be."""
+    vertices = {}
+    for node in nodes:
+        parents = [_argument(arg, place, node, vertices, names) for place, arg in enumerate(node.args)]
+        value = _value(node, [p.value for p in parents])
+        vertices[node] = Vertex("op", node.name, value, node.module, parents, node)
+    return vertices
+
+
+def _argument(arg, place, node, vertices, names):
+    """The vertex of an argument: of the op that made it, of a leaf, or of a constant."""
+    key = arg if type(arg) is Node else arg.node if isinstance(arg, Value) and arg.node is not None else arg if isinstance(arg, Value) else None
+    if key in vertices:
+        return vertices[key]
+    if isinstance(arg, Value):
+        kind = "leaf" if arg.requires_grad else "constant"
+        vertices[key] = Vertex(kind, names.get(id(arg), ""), arg.data)
+        return vertices[key]
+    vertex = Vertex("constant", "", arg)  # a number or an array is nobody's but this op's
+    if isinstance(arg, np.ndarray):
+        vertices[id(node), place] = vertex
+    return vertex
+
+
+def _value(node, arrays):
+    """The op's value, computed again as the engine did."""
+    if node.fun is take_item:
+        return arrays[0][node.args[1]]
+    value = node.y
+    if value is None:
+        value = node.fun(*arrays, **node.kwargs)
+        if isinstance(autograd.RULES[node.fun], autograd.KernelRow):
+            value = value[0]
+    if isinstance(value, (tuple, list)):
+        return tuple(np.asarray(v) for v in value)
+    return np.asarray(value, node.dtype)
+
+
+def _backward(vertices, root, seed):
+    """The reverse pass, as in autograd.pull_back, written down."""
+    pending, steps = {root: seed}, []
+    for node in sorted((v.node for v in vertices.values() if v.node is not None), key=lambda node: -node.birth):
+        if node not in pending:
+            continue
+        g = vertices[node].gradient = pending.pop(node)
+        shares = []
+        for parent, raw in zip(node.parents, autograd.vjp(node, g, node.needs, None)):
+            if raw is not None:
+                sent, before = autograd.fit(raw, parent, node), pending.get(parent)
+                pending[parent] = sent if before is None else autograd.plus(before, sent)
+                shares.append(Share(vertices[parent], raw, sent, before))
+        steps.append(Step(vertices[node], g, shares))
+    for leaf, g in pending.items():
+        vertices[leaf].gradient = g
+    return steps
+
+
+def path_of(vertex, model):
+    """The path of the module that ran a vertex's op, "" for none or for one outside the model."""
+    found = {id(m): path for path, m in model.named_modules()} if model is not None else {}
+    return found.get(id(vertex.module), "")
