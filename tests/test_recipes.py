@@ -277,9 +277,29 @@ def test_hidden_characters_are_asked_for_and_shown_as_holes(book):
     seen, asked = one.batch(0)
     assert 0.05 < (asked != IGNORED).mean() < 0.3 and (seen == MASK).any()
     same(seen[asked == IGNORED], one.vocabulary.encode(one.vocabulary.decode(seen[asked == IGNORED])))
-    (shown, filled, text), *_ = one.samples(one.model().eval())
+    ((before, lines, target),) = one.samples(one.model().eval())
+    assert target is None and not before and [line[:8] for line in lines.split("\n")] == ["source  ", "guess   ", "truth   "]
+    shown, filled, text = (line[8:] for line in lines.split("\n"))
     assert "_" in shown and len(shown) == len(filled) == len(text) == 24
     assert all(a in ("_", b) for a, b in zip(shown, text, strict=True))
+    assert re.match(r"(the|cat|dog|frog|sat|on|mat|log|bog)\b", text)  # a whole word
+
+
+def test_the_mark_of_a_hole_is_one_that_the_text_does_not_hold_and_a_run_remembers_it(book, tmp_path, capsys):
+    path = tmp_path / "underscores.txt"
+    path.write_text(Path(book).read_text(encoding="utf-8").replace("mat", "m_t"), encoding="utf-8")
+    folder = str(tmp_path / "run")
+    assert train.main(["mlm", "--text", str(path), *SMALL[:-1], "--context", "24", "--out", folder]) == 0
+    said = capsys.readouterr().out
+    assert "hidden character is written □" in said and re.search(r'generate \S+ ".*□.*"', said)
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["settings"]["hole"] == "□"
+    assert generate.main([folder, "the c□t sat on the m_t"]) == 0
+    answer = capsys.readouterr().out
+    assert answer[:5] == "the c" and answer[6:] == "t sat on the m_t\n"
+    assert generate.main([folder, "the c_t"]) == 2 and "with □ for each hidden one" in capsys.readouterr().err
+    path.write_text(path.read_text(encoding="utf-8") + "_□■○●", encoding="utf-8")
+    with refuses(ValueError, "The text holds all of _ □ ■ ○ ●"):
+        recipe("mlm", text=str(path), context=24)
 
 
 def test_holes_are_filled_and_the_rest_is_left(book):

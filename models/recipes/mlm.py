@@ -1,6 +1,7 @@
 """mlm: BERT learns to fill in hidden characters of a text, looking both ways. Knows files of text; else Python's own manual."""
 
 import math
+import re
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from models.positional import sinusoidal
 from models.recipes.text import Text, windows
 
 PAD, MASK, RESERVED = 0, 1, 2
-HOLE = "_"  # how a hidden character is written in a question, and shown
+MARKS = "_□■○●"  # how a hidden character may be written in a question, and shown
 
 
 class MaskedText(Text):
@@ -29,10 +30,29 @@ class MaskedText(Text):
     betas, weight_decay, last_lr, evaluate_every = (0.9, 0.98), 0.01, 0.02, 300
     generating = ()
 
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.note = f"A hidden character is written {self.hole}, also where you ask."
+
+    @property
+    def hole(self):
+        """The first mark that the text does not hold, or it could not be told from a hole; the run remembers it."""
+        free = [mark for mark in MARKS if mark not in self.vocabulary.symbols]
+        if not free:
+            raise ValueError(f"The text holds all of {' '.join(MARKS)}, one of which must be left to mark hidden characters; replace one in it.")
+        return self.settings.setdefault("hole", free[0])
+
     def _first_word(self):
         """A few words of the validation text with holes, as an example."""
-        text = self.vocabulary.decode(self.split()[1][: self.settings["context"]]).replace(HOLE, " ")
-        return "".join(HOLE if i % 6 == 3 else c for i, c in enumerate(text.replace("\n", " " if " " in text else "")))
+        text = self.vocabulary.decode(self._passage())
+        return "".join(self.hole if i % 6 == 3 else c for i, c in enumerate(text.replace("\n", " " if " " in text else "")))
+
+    def _passage(self):
+        """Token numbers of the validation text, as many as the context, from where the first three words follow each other."""
+        validation, T = self.split()[1], self.settings["context"]
+        blank = re.search(r"\s(?=([a-zA-Z]+ ){3})", self.vocabulary.decode(validation[: len(validation) - T]))
+        start = blank.end() if blank else 0
+        return validation[start : start + T]
 
     def model(self):
         s = self.settings
@@ -76,12 +96,13 @@ class MaskedText(Text):
         return {self.metric: float(right / count), "validation loss": losses / float(count)}
 
     def samples(self, model, count=1):
-        """The beginning of the validation text with holes, filled, and as it is."""
-        tokens = self.split()[1][: self.settings["context"]]
+        """A passage of the validation text with holes, filled, and as it is: a line each, one under the other."""
+        tokens = self._passage()
         holes = random.fresh("test", 1).random(len(tokens)) < 0.15
         text = self.vocabulary.decode(tokens)
-        shown = "".join(HOLE if hole else c for c, hole in zip(text, holes, strict=True)).replace("\n", " ")
-        return [(shown, self.fill(model, np.where(holes, MASK, tokens)).replace("\n", " "), text.replace("\n", " "))]
+        shown = "".join(self.hole if hole else c for c, hole in zip(text, holes, strict=True))
+        lines = {"source": shown, "guess": self.fill(model, np.where(holes, MASK, tokens)), "truth": text}
+        return [("", "\n".join(f"{name:6s}  " + line.replace("\n", " ") for name, line in lines.items()), None)]
 
     @no_grad()
     def fill(self, model, tokens):
@@ -91,14 +112,14 @@ class MaskedText(Text):
         return self.vocabulary.decode(np.where(tokens == MASK, logits.argmax(-1), tokens))
 
     def answer(self, model, prompts):
-        """Each prompt with its holes, written as "_", filled in."""
+        """Each prompt with its holes filled in."""
         return [self.fill(model, self._with_holes(prompt)) for prompt in prompts]
 
     def _with_holes(self, prompt):
-        if HOLE not in prompt or len(prompt) > self.settings["context"]:
-            raise ValueError(f"Write a text of up to {self.settings['context']} characters with {HOLE} for each hidden one; got {prompt!r}.")
-        known = self.vocabulary.encode(prompt.replace(HOLE, " "))
-        return np.where([c == HOLE for c in prompt], MASK, known)
+        if self.hole not in prompt or len(prompt) > self.settings["context"]:
+            raise ValueError(f"Write a text of up to {self.settings['context']} characters with {self.hole} for each hidden one; got {prompt!r}.")
+        known = self.vocabulary.encode(prompt.replace(self.hole, self.vocabulary.symbols[0]))
+        return np.where([c == self.hole for c in prompt], MASK, known)
 
     stream = Recipe.stream  # an answer comes at once
 
