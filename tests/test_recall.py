@@ -1,6 +1,7 @@
 """The recipe recall: its questions, that the models do not touch each other, its figures and pictures; the claim itself is slow."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -79,23 +80,36 @@ def test_the_signal_of_an_untrained_rnn_fades_with_the_distance_and_attentions_d
 # ---------------------------------------------------------------- runs
 
 
+def test_samples_name_the_models_and_the_answer_is_said_once():
+    recipe = small()
+    tokens, values, _ = next(recipe.held_out(2, recall.PAIRS))
+    right = recall.VALUES[values[0]]
+    wrong = recall.VALUES[(values[0] + 1) % len(recall.VALUES)]
+    recipe.answers = lambda model, tokens: [(right, wrong, right, right)]
+    assert recipe.samples(None)[0][1:] == (f"rnn {right}, lstm {wrong}, gru {right}, transformer {right}", right)
+    recipe.answers = lambda model, tokens: [(right,) * 4]
+    _, said, target = recipe.samples(None)[0]
+    assert said == target == f"rnn {right}, lstm {right}, gru {right}, transformer {right}"
+
+
 def test_a_run_draws_the_two_panels_and_saves_the_table(tmp_path, capsys):
     assert train.main([*SMALL, "--out", str(tmp_path)]) == 0
     assert {"recall.png", "loss.png", "result.json"} <= {path.name for path in tmp_path.iterdir()}
     assert (tmp_path / "recall.png").read_bytes().startswith(b"\x89PNG")
     result = json.loads((tmp_path / "result.json").read_text())
-    for table in ("accuracy by distance", "gradient by distance", "gradient by distance, untrained"):
+    for table in (recall.ACCURACY, recall.GRADIENT, recall.UNTRAINED):
         assert {name: list(row) for name, row in result[table].items()} == dict.fromkeys(("rnn", "lstm", "gru", "transformer"), ["2", "4", "6"])
     said = capsys.readouterr().out
-    assert "accuracy by distance:" in said and "recall.png" in said
+    assert f"{recall.ACCURACY}:\n" in said and "recall.png" in said
+    assert "accuracy of the transformer at distance 6 on held-out data" in said and "accuracy of the rnn at distance 6:" in said
     assert generate.main([str(tmp_path), "c7 a3 . c?", "z9"]) == 2
     said = capsys.readouterr()
-    assert "rnn: " in said.out and "transformer: " in said.out and "'z9'" in said.err
+    assert re.fullmatch(r"c7 a3 . c\? -> rnn \d, lstm \d, gru \d, transformer \d\n", said.out) and "'z9'" in said.err
 
 
 def test_one_model_alone(tmp_path):
     assert train.main([*SMALL, "--model", "gru", "--quiet", "--out", str(tmp_path)]) == 0
-    assert list(json.loads((tmp_path / "result.json").read_text())["accuracy by distance"]) == ["gru"]
+    assert list(json.loads((tmp_path / "result.json").read_text())[recall.ACCURACY]) == ["gru"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +129,7 @@ def test_mistakes_get_a_sentence_and_status_2(options, words, tmp_path, capsys):
 @pytest.mark.parametrize("seed", (0, 1))
 def test_the_transformer_holds_where_the_plain_rnn_is_at_chance(seed, tmp_path):
     train.main(["recall", "--quiet", "--seed", str(seed), "--out", str(tmp_path)])
-    accuracy = json.loads((tmp_path / "result.json").read_text())["accuracy by distance"]
+    accuracy = json.loads((tmp_path / "result.json").read_text())[recall.ACCURACY]
     assert accuracy["transformer"]["64"] >= 0.99
     assert accuracy["rnn"]["64"] < 1 / len(recall.VALUES) + 0.05
     assert min(accuracy[name]["64"] for name in ("lstm", "gru")) > 0.9

@@ -19,6 +19,9 @@ KEYS, VALUES, NOISE = "abcdefgh", "01234567", ".,:;"
 TOKENS = [*NOISE, *(key + value for key in KEYS for value in VALUES + "?")]  # a pair is one token, a key that asks another
 NUMBER = {token: i for i, token in enumerate(TOKENS)}
 PAIRS = 2  # in each sequence, beside each other; one of them is asked for
+ACCURACY = "accuracy by distance (share of questions answered right)"
+GRADIENT = "gradient by distance (how strongly the answer's loss depends on the pair, as a multiple of how strongly on the question)"
+UNTRAINED = "gradient by distance, before training"
 LEAST = PAIRS  # the shortest distance at which both can stand before the question
 
 
@@ -79,7 +82,11 @@ class Recall(Recipe):
         self.names = [name for name in (*CELLS, "transformer") if chosen in ("all", name)]
         longest = self.settings["distance"]
         self.distances = sorted({d for d in (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256) if d < longest} | {longest})
-        self.metric = f"{self.names[-1]}, distance {longest}"
+        self.metric = self.accuracy_of(self.names[-1])
+
+    def accuracy_of(self, name):
+        """The name of a model's figure."""
+        return f"accuracy of the {name} at distance {self.settings['distance']}"
 
     def model(self):
         s, sizes = self.settings, (len(TOKENS), len(VALUES), self.settings["d_model"], self.settings["layers"])
@@ -122,12 +129,12 @@ class Recall(Recipe):
     def evaluate(self, model, final=False):
         """Accuracy of each model at the longest distance; at the end all models at all distances, and the gradients."""
         longest = self.settings["distance"]
-        figures = {f"{name}, distance {longest}": share for name, share in self.accuracy(model, longest, 1000 if final else 256).items()}
+        figures = {self.accuracy_of(name): share for name, share in self.accuracy(model, longest, 1000 if final else 256).items()}
         if final:
-            figures["accuracy by distance"] = self.by_distance(lambda d: self.accuracy(model, d, 1000))
-            figures["gradient by distance"] = self.by_distance(lambda d: self.gradient(model, d))
+            figures[ACCURACY] = self.by_distance(lambda d: self.accuracy(model, d, 1000))
+            figures[GRADIENT] = self.by_distance(lambda d: self.gradient(model, d))
             untrained = self.model()
-            figures["gradient by distance, untrained"] = self.by_distance(lambda d: self.gradient(untrained, d))
+            figures[UNTRAINED] = self.by_distance(lambda d: self.gradient(untrained, d))
         return figures
 
     def by_distance(self, measure):
@@ -141,40 +148,42 @@ class Recall(Recipe):
         return {name: float(np.mean([reach(one, *question) for question in asked])) for name, one in model.items()}
 
     def samples(self, model, count=3):
-        """One question at three distances; the answers of all models."""
+        """One question at three distances; the answer of each model, and the right one, said as they say it if all are right."""
         rows = []
         for distance in self.distances[:: max(1, len(self.distances) // count)][-count:]:
             tokens, values, _ = next(self.held_out(distance, PAIRS))
-            rows.append((shortened(tokens[0]), self.answers(model, tokens)[0], " ".join(VALUES[values[0]] for _ in self.names)))
+            said, right = self.answers(model, tokens)[0], VALUES[values[0]]
+            rows.append((shortened(tokens[0]), self.named(said), self.named(said) if set(said) == {right} else right))
         return rows
 
     @no_grad()
     def answers(self, model, tokens):
         """For each row what each model answers, in order."""
         logits = model(tokens).values()
-        return [" ".join(row) for row in zip(*([VALUES[i] for i in one.data.argmax(-1)] for one in logits), strict=True)]
+        return [*zip(*([VALUES[i] for i in one.data.argmax(-1)] for one in logits), strict=True)]
+
+    def named(self, said):
+        """Each model's name, and what it said."""
+        return ", ".join(f"{name} {value}" for name, value in zip(self.names, said, strict=True))
 
     def answer(self, model, prompts):
         """For each prompt, such as "c7 a3 . , ; c?", what each model answers."""
-        said = []
-        for prompt in prompts:
-            (answer,) = self.answers(model, np.array([encode(prompt, self.settings["distance"] + PAIRS)]))
-            said.append("  ".join(f"{name}: {value}" for name, value in zip(self.names, answer.split(), strict=True)))
-        return said
+        questions = [np.array([encode(prompt, self.settings["distance"] + PAIRS)]) for prompt in prompts]
+        return [self.named(self.answers(model, question)[0]) for question in questions]
 
     def pictures(self, model, folder, rows, figures):
         """recall.png: accuracy, and gradient, against distance."""
         from minigrad import viz
 
-        untrained = {f"{name}--": points for name, points in figures["gradient by distance, untrained"].items()}
+        untrained = {f"{name}--": points for name, points in figures[UNTRAINED].items()}
         across = "distance: steps between the pair and the question"
         accuracy = dict(
-            title="share of questions answered right", xlabel=across, ylabel="accuracy", curves=figures["accuracy by distance"],
+            title="share of questions answered right", xlabel=across, ylabel="accuracy", curves=figures[ACCURACY],
             level=(1 / len(VALUES), "chance"),
         )  # fmt: skip
         gradient = dict(
-            title="what of the answer's loss reaches the pair (dashed: before training)", xlabel=across, log=True,
-            ylabel="gradient there / gradient at the question", curves={**figures["gradient by distance"], **untrained},
+            title="how strongly the loss depends on the pair (dashed: before training)", xlabel=across, log=True,
+            ylabel="gradient at the pair / gradient at the question", curves={**figures[GRADIENT], **untrained},
         )  # fmt: skip
         viz.charts([accuracy, gradient], folder / "recall.png", "Which value had the key?")
         return ["recall.png"]
