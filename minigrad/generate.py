@@ -11,6 +11,10 @@ from minigrad import saving
 from minigrad._doors import Parser, UsageError, load_models, open_door, said
 from minigrad.machine import blas_threads
 
+DESCRIPTION = """
+Ask a model that minigrad.train has trained. Which options it takes depends on its recipe: those that write on take all,
+those that give one answer few or none. `python -m minigrad.train --list` says which; an option of no use is refused.
+"""
 EPILOG = """
 examples:
   python -m minigrad.generate runs/dates-0001 "29th of november 2026"
@@ -33,7 +37,7 @@ def main(argv=None):
 
 
 def parse(argv):
-    parser = Parser("minigrad.generate", epilog=EPILOG, description="Ask a model that minigrad.train has trained.")
+    parser = Parser("minigrad.generate", epilog=EPILOG, description=DESCRIPTION)
     parser.add_argument("run", help="the run's folder, such as runs/dates-0001")
     parser.add_argument("prompt", nargs="*", default=[], help='what to ask, or to continue, such as "29th of november 2026"; several are answered in turn; none: lines of standard input')  # fmt: skip
     parser.add_argument("--temperature", type=float, help="below 1 bolder, above 1 more even; 0 always takes the likeliest")

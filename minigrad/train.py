@@ -127,6 +127,8 @@ def list_recipes(recipes):
         print(" " * 11 + "  ".join(f"--{key.replace('_', '-')} {value}" for key, value in recipe.defaults.items() if value is not None))
         for key, names in recipe.choices.items():
             print(" " * 11 + f"--{key} can be {', '.join(names)}")
+        taken = " ".join(f"--{option.replace('_', '-')}" for option in recipe.generating)
+        print(" " * 11 + f"minigrad.generate takes {taken or 'no options'}")
 
 
 def chosen_settings(options, recipe):

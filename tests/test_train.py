@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -14,6 +15,7 @@ import pytest
 import minigrad as mg
 from minigrad import generate, saving, train
 from minigrad.trainer import Recipe, TrainingError, fit
+from models import recipes
 from models.recipes import dates, load_run
 from models.recipes.pairs import EOS
 
@@ -138,6 +140,17 @@ def test_both_norm_orders_train(tmp_path, norm):
 
 def test_the_list_names_every_recipe(capsys):
     assert train.main(["--list"]) == 0 and "dates" in capsys.readouterr().out
+
+
+def test_the_list_says_what_generate_takes_for_each(capsys):
+    train.main(["--list"])
+    listed = re.split(r"\n(?=\w)", capsys.readouterr().out)
+    takes = {entry.split()[0]: entry.strip().splitlines()[-1] for entry in listed}
+    assert all(name in takes and "minigrad.generate takes" in takes[name] for name in recipes.NAMES)
+    assert "--temperature" in takes["text"] and takes["sort"].endswith("takes no options")
+    with pytest.raises(SystemExit):
+        generate.main(["--help"])
+    assert "depends on its recipe" in capsys.readouterr().out
 
 
 MY_RECIPE = '''
