@@ -1,6 +1,10 @@
 """Still pictures with matplotlib: a training curve, an attention map. Knows numbers and labels, no models."""
 
+import math
+import textwrap
 import warnings
+
+LOWER_IS_BETTER = ("bits", "loss", "error", "perplexity")  # words in the names of such figures
 
 
 def _figure(width, height):
@@ -13,16 +17,39 @@ def curve(rows, path, metric=None, title="", share=True):
     """The loss of every step (logarithmic) and the metric (a share of 1, or not) where it was measured, from fit's rows, as a PNG."""
     figure = _figure(7, 4)
     axes = figure.add_subplot()
-    axes.plot([r["step"] for r in rows], [r["loss"] for r in rows], color="tab:blue", linewidth=0.8)
-    axes.set(xlabel="step", ylabel="training loss", yscale="log", title=title)
+    losses = [r["loss"] for r in rows]
+    axes.plot([r["step"] for r in rows], losses, color="tab:blue", linewidth=0.8)
+    axes.set(xlabel="step", ylabel="training loss (lower is better)", title=title)
     axes.yaxis.label.set_color("tab:blue")
+    if min(losses) > 0:  # some losses, such as a likelihood's, are not
+        _logarithmic(axes, max(losses) / min(losses))
     measured = [(r["step"], r[metric]) for r in rows if metric in r]
     if measured:
-        right = axes.twinx()
-        right.plot(*zip(*measured, strict=True), color="tab:orange", marker="o", markersize=3)
-        right.set(ylabel=f"{metric} on held-out data", ylim=(0, 1.03 if share else None))
-        right.yaxis.label.set_color("tab:orange")
+        _measured(axes.twinx(), measured, metric, share)
     figure.savefig(path, dpi=120)
+
+
+def _logarithmic(axes, ratio):
+    """A logarithmic y axis with plain numbers at its ticks, also where it spans less than a power of ten."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(MaxNLocator(6) if ratio < 8 else LogLocator(subs=(1, 2, 5) if ratio < 1000 else (1,)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _measured(axes, points, metric, share):
+    """The metric's points on an axis of their own; one alone, which makes no line, has its figure beside it."""
+    axes.plot(*zip(*points, strict=True), color="tab:orange", marker="o", markersize=3 if len(points) > 1 else 7, clip_on=False)
+    if len(points) == 1:
+        ((step, value),) = points
+        text = f"{value:.1%}" if share else f"{value:.3g}"
+        axes.annotate(text, (step, value), (-6, 6), textcoords="offset points", ha="right", color="tab:orange")
+    lower = not share and any(word in metric for word in LOWER_IS_BETTER)
+    name = f"{metric} on held-out data" + " (lower is better)" * lower
+    axes.set(ylabel=textwrap.fill(name, 36), ylim=(0, 1.03 if share else None))
+    axes.yaxis.label.set_color("tab:orange")
 
 
 def attention_map(weights, columns, rows, path, title=""):
@@ -30,22 +57,43 @@ def attention_map(weights, columns, rows, path, title=""):
 
     weights (H, rows, columns), each row summing to 1; columns, rows: labels, such as the characters.
     """
-    heads, style = len(weights), dict(fontsize=8, family="DejaVu Sans Mono", parse_math=False)  # a $ is a $
-    turned = 90 if max(map(len, columns)) > 3 else 0  # words beside one another would overlap
-    figure = _figure(max(6, 1.2 + max(3.2, 0.16 * len(columns)) * min(heads, 2)), 0.7 + max(2.2, 0.22 * len(rows)) * -(-heads // 2))
-    for head, panel in enumerate(weights):
-        axes = figure.add_subplot(-(-heads // 2), min(heads, 2), head + 1)
-        axes.imshow(panel, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        axes.set_xticks(range(len(columns)), ["␣" if c == " " else c for c in columns], rotation=turned, **style)
-        axes.set_yticks(range(len(rows)), rows, **style)
+    heads, across = len(weights), min(len(weights), 2)
+    down = -(-heads // across)
+    height = min(max(2.2, 0.22 * len(rows)), max(3.3, 0.065 * len(rows)))  # of a panel in inches: many rows stand closer
+    figure = _figure(max(6, 1.8 + max(3.2, 0.16 * len(columns)) * across), 1.1 + height * down)
+    panels = figure.subplots(down, across, squeeze=False).flat
+    for head, axes in enumerate(panels):
+        if head == heads:  # of an odd number, the last place stays empty
+            axes.remove()
+            continue
+        image = axes.imshow(weights[head], cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        _label(axes, columns, rows, every=math.ceil(0.11 * len(rows) / height))
         axes.set_title(f"head {head + 1}", fontsize=9)
-        axes.tick_params(length=0)
-    figure.suptitle(title, fontsize=10)
+    bar = figure.colorbar(image, ax=figure.axes, shrink=0.6, aspect=30)
+    bar.set_label("share of the attention", fontsize=9)
+    bar.ax.tick_params(labelsize=8)
+    whole = " → ".join(_text(labels) for labels in (columns, rows))
+    figure.suptitle(title + "\n" + textwrap.fill(whole, 90, max_lines=3), fontsize=10, parse_math=False)
     figure.supxlabel("looked at (source)", fontsize=9)
     figure.supylabel("written (target)", fontsize=9)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # of a script this font lacks: a box is drawn, and that is said enough
         figure.savefig(path, dpi=120)
+
+
+def _label(axes, columns, rows, every=1):
+    """The columns' names, and those of the rows, or of each second, third ... where there is no room for all."""
+    style = dict(fontsize=8, family="DejaVu Sans Mono", parse_math=False)  # a $ is a $
+    turned = 90 if max(map(len, columns)) > 3 else 0  # words beside one another would overlap
+    axes.set_xticks(range(len(columns)), ["␣" if c == " " else c for c in columns], rotation=turned, **style)
+    axes.set_yticks(range(0, len(rows), every), rows[::every], **style)
+    axes.tick_params(length=0)
+
+
+def _text(labels):
+    """The whole line that the labels are pieces of; the name of its end is no part of it."""
+    labels = labels[:-1] if labels[-1] == "end" else labels
+    return "".join(labels).replace("␣", " ").strip()
 
 
 def charts(panels, path, title=""):

@@ -101,6 +101,7 @@ class Dates(Pairs):
     defaults = dict(steps=800, batch_size=64, lr=4e-3, d_model=64, layers=2, heads=4, d_ff=128, dropout=0.0, norm="post", label_smoothing=0.0, model="transformer")  # fmt: skip
     metric = "exact match"
     example = "29th of november 2026"
+    attention_title = "What the decoder's last layer looks at in the source while it writes each character"
     vocab_size, max_len, max_new = VOCABULARY, MAX_LENGTH, 12
     encode, decode = staticmethod(encode), staticmethod(decode)
     label = staticmethod(lambda number: CHARACTERS[number - RESERVED])

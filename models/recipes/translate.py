@@ -35,7 +35,7 @@ class Translate(Pairs):
     )  # fmt: skip
     choices = {**Pairs.choices, "tokens": TOKENS}
     evaluate_every = 200
-    attention_title = "What the decoder looks at in the source while it writes each token"
+    attention_title = "What the decoder's last layer looks at in the source while it writes each token"
     example = ""
 
     def __init__(self, settings):
