@@ -7,6 +7,8 @@ import importlib
 import os
 import sys
 
+from minigrad.trainer import GENERAL
+
 
 def open_door(door, main):
     """Run a door's main and leave with its status; what ends it from outside gets a sentence too."""
@@ -76,9 +78,6 @@ _SHADOWED = (
     "minigrad's package `models` was not found; most likely a folder or file of yours with that name stands in front of it. "
     "Rename yours, or run from another folder."
 )
-
-
-GENERAL = {"steps": 1000, "batch_size": 32, "lr": 1e-3}  # what every recipe has, unless its defaults say otherwise
 
 
 def settings_of(recipe, given, pairs):

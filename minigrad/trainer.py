@@ -4,6 +4,7 @@ A Recipe says what to learn. `fit` takes steps and tells its listener after each
 """
 
 import math
+import numbers
 import time
 
 import numpy as np
@@ -15,6 +16,31 @@ from minigrad.nn.utils import clip_grad_norm_
 
 class TrainingError(RuntimeError):
     """Training cannot go on; the sentence says at which step and what to try."""
+
+
+GENERAL = {"steps": 1000, "batch_size": 32, "lr": 1e-3}  # the settings of every recipe, unless its defaults say otherwise
+SHARES = ("dropout", "label_smoothing")  # settings that are a part of 1
+
+
+def check_setting(name, value, default, choices=None):
+    """A setting must be of its default's kind: a whole number from 1 (from 0, if the default is 0), a number that is not negative,
+    a share below 1, a text; or one of the choices."""
+    kind = type(default)
+    if choices is not None:
+        fits, wanted = value in choices, f"one of {', '.join(choices)}"
+    elif kind is bool:
+        fits, wanted = isinstance(value, bool), "true or false"
+    elif kind is int:
+        least = min(1, default)
+        fits, wanted = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= least, f"a whole number from {least}"
+    elif kind is float:
+        most = 1 if name in SHARES else math.inf
+        fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value < most
+        wanted = "a number from 0 to below 1" if most == 1 else "a number that is not negative"
+    else:
+        fits, wanted = kind not in (str, type(None)) or isinstance(value, (str, type(None))), "a text"
+    if not fits:
+        raise ValueError(f"The setting {name} needs {wanted}, got {value!r}.")
 
 
 class Recipe:
@@ -37,6 +63,9 @@ class Recipe:
 
     def __init__(self, settings):
         self.settings = {**self.defaults, **settings}
+        for name, default in {**GENERAL, **self.defaults}.items():
+            if name in self.settings:
+                check_setting(name, self.settings[name], default, self.choices.get(name))
         self.seed = random.initial_seed()
 
     def model(self):

@@ -10,9 +10,11 @@ from oracle import leaf, near, same
 
 import minigrad as mg
 import minigrad.nn.functional as F
-from minigrad import func, nn, optim, random
+from minigrad import func, nn, optim, random, saving, train
 from minigrad._tensor import apply
 from minigrad.autograd import defvjp
+from minigrad.data import BPE, Characters
+from models import recipes
 
 
 def test_hooks_outside_a_checkpoint_run_once():
@@ -400,3 +402,42 @@ def test_anomalies_of_functions_of_several_values_are_found():
 def test_a_checkpoint_of_something_else_is_a_sentence(value):
     with pytest.raises(TypeError, match="must return a tensor or a tuple of tensors"):
         mg.checkpoint(lambda x: value, leaf(2))
+
+
+# ---------------------------------------------------------------- settings and runs
+
+
+@pytest.mark.parametrize(("recipe", "setting"), [
+    ("dates", "layers=0"), ("dates", "layers=-1"), ("reverse", "layers=0"), ("text", "d_ff=0"), ("text", "context=0"), ("mlm", "context=0"),
+    ("text", "batch_size=0"), ("dates", "batch_size=-3"), ("dates", "d_model=-4"), ("text", "dropout=1.0"), ("dates", "lr=nan"), ("sort", "model=zzz"),
+])  # fmt: skip
+def test_settings_that_cannot_be_are_sentences_before_anything_starts(recipe, setting, tmp_path, capsys):
+    assert train.main([recipe, "--set", setting, "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert setting.split("=")[0] in said and len(said.splitlines()) == 1 and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("change", (
+    {"layers": 1.5}, {"heads": None}, {"dropout": "x"}, {"d_model": "8"}, {"context": "x"}, {"context": None}, {"vocabulary": None},
+    {"vocabulary": 5}, {"vocabulary": [1, 2]}, {"vocabulary": {"reserved": float("inf"), "merges": []}}, {"tokens": "zzz"},
+    {"vocabulary": {"reserved": 0, "merges": ["97 98", "97 98"]}}, {"vocabulary": {"reserved": -5, "merges": []}},
+), ids=str)  # fmt: skip
+def test_a_runs_settings_changed_by_hand_are_a_sentence(change, tmp_path):
+    settings = {"steps": 1, "batch_size": 2, "d_model": 8, "layers": 1, "heads": 1, "d_ff": 8, "context": 8, "vocabulary": "abc"}
+    saving.save_json(tmp_path / "config.json", {"recipe": "text", "seed": 0, "settings": settings | change})
+    saving.save_tensors(tmp_path / "model.safetensors", {})
+    with pytest.raises((recipes.RecipeProblem, RuntimeError), match="does not fit"):
+        recipes.load_run(tmp_path)
+
+
+def test_a_text_of_long_tokens_that_is_too_short_is_a_sentence(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    (tmp_path / "z.txt").write_text("a" * 9000 + "".join(rng.choice(list("bcdefgh"), 1000)))
+    assert train.main(["text", "--text", str(tmp_path / "z.txt"), "--tokens", "bpe", "--vocab-size", "300", "--context", "100"]) == 2
+    assert "its first nine tenths" in capsys.readouterr().err
+
+
+def test_tokens_outside_a_vocabulary_are_sentences():
+    for known in (BPE(), Characters("abc")):
+        with pytest.raises(ValueError, match="The token 99999 is not in the vocabulary"):
+            known.decode([99999])

@@ -12,5 +12,12 @@ def vocabulary(tokens, text, vocab_size, reserved=0):
 
 
 def remembered(saved, reserved=0):
-    """The vocabulary whose to_json this is."""
-    return BPE.from_json(saved) if isinstance(saved, dict) else Characters(saved, reserved)
+    """The vocabulary whose to_json this is, with so many special tokens; a sentence for anything else."""
+    if isinstance(saved, str):
+        return Characters(saved, reserved)
+    if not isinstance(saved, dict):
+        raise ValueError(f"The vocabulary must be a text of characters or what BPE.to_json made, got {type(saved).__name__}.")
+    found = BPE.from_json(saved)
+    if found.reserved != reserved:
+        raise ValueError(f"The vocabulary reserves {found.reserved} special tokens, where {reserved} are needed.")
+    return found

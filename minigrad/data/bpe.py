@@ -15,8 +15,9 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 # GPT-2's cut into pieces, with what Python's re has: a word, a number or signs, with the blank before it; and runs of blanks,
-# whose last one is left to the word that follows. No symbol reaches over a cut, so "dog" and "dog." share theirs.
-PIECES = re.compile(r" ?[^\W\d_]+| ?\d+| ?(?:[^\w\s]|_)+|\s+(?!\S)|\s+")
+# whose last one is left to the word that follows. No symbol reaches over a cut, so "dog" and "dog." share theirs. Nothing is
+# longer than 100 characters: what has no blanks, such as a genome, would take the square of its length.
+PIECES = re.compile(r" ?[^\W\d_]{1,100}| ?\d{1,100}| ?(?:[^\w\s]|_){1,100}|\s{1,100}(?!\S)|\s{1,100}")
 
 
 def to_bytes(text):
@@ -64,6 +65,8 @@ class Bytes:
         return sum(byte & 0b11000000 != 0b10000000 for number in np.asarray(numbers).flat for byte in self._bytes(number))
 
     def _bytes(self, number):
+        if number >= len(self):
+            raise ValueError(f"The token {number} is not in the vocabulary of {len(self)}.")
         return self.symbols[number - self.reserved] if number >= self.reserved else b""
 
 
@@ -81,6 +84,8 @@ class BPE(Bytes):
         for pair in merges:
             if len(pair) != 2 or not all(0 <= symbol < len(self.symbols) for symbol in pair):
                 raise ValueError(f"A merge is a pair of symbols that exist by then, numbers below {len(self.symbols)}; got {pair!r}.")
+            if tuple(pair) in self.number:
+                raise ValueError(f"The merge {pair!r} stands there twice; each pair is joined once.")
             self.number[tuple(pair)] = len(self.symbols)
             self.symbols.append(self.symbols[pair[0]] + self.symbols[pair[1]])
         self._known = {}  # pieces that were encoded before: a text repeats itself
@@ -120,7 +125,7 @@ class BPE(Bytes):
     def from_json(cls, saved):
         try:
             merges, reserved = [tuple(map(int, merge.split())) for merge in saved["merges"]], int(saved["reserved"])
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise ValueError(f"This is no vocabulary that BPE.to_json made, with merges and reserved: {error!r}.") from None
         return cls(merges, reserved)
 

@@ -27,6 +27,9 @@ class Characters:
 
     def decode(self, numbers):
         """The text of some numbers."""
+        unknown = [n for n in numbers if n >= len(self)]
+        if unknown:
+            raise ValueError(f"The token {unknown[0]} is not in the vocabulary of {len(self)}.")
         return "".join(self.symbols[n - self.reserved] for n in numbers if n >= self.reserved)
 
     def stream(self, numbers):

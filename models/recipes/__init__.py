@@ -60,10 +60,11 @@ def load_run(folder):
     if not isinstance(config, dict) or not all(isinstance(config.get(key), kind) for key, kind in kinds.items()):
         raise RecipeProblem(f"{folder / 'config.json'} is not a run's configuration: it must hold recipe, seed and settings.")
     manual_seed(config["seed"])
-    recipe = find(config["recipe"])(config["settings"])
+    recipe_class = find(config["recipe"])
     try:
+        recipe = recipe_class(config["settings"])
         model = recipe.model()
-    except (TypeError, ValueError) as error:
-        raise RecipeProblem(f"{folder / 'config.json'} does not fit the recipe {recipe.name}: {error}") from None
+    except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
+        raise RecipeProblem(f"{folder / 'config.json'} does not fit the recipe {recipe_class.name}: {error}") from None
     model.load_state_dict(saving.load_tensors(folder / "model.safetensors"))
     return recipe, model.eval()

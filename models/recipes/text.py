@@ -32,7 +32,7 @@ def manual():
 def read(path):
     """A file of text, or a sentence."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")  # without the mark that some editors put first
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise ValueError(f"The text {path} could not be read: {reason}.") from None
@@ -80,10 +80,12 @@ class Text(Recipe):
         """(training, validation) token numbers."""
         if self._parts is None:
             self._parts = tuple(map(self.vocabulary.encode, nine_and_one(self._text())))
-        found, context = len(self._parts[1]), self.settings["context"]
-        if found <= context:
-            words = "characters" if self.tokens == "characters" else "tokens"
-            raise ValueError(f"The text is too short: its last tenth, {found} {words}, must be longer than the context of {context}.")
+        words, context = "characters" if self.tokens == "characters" else "tokens", self.settings["context"]
+        training, validation = map(len, self._parts)
+        if validation <= context:
+            raise ValueError(f"The text is too short: its last tenth, {validation} {words}, must be longer than the context of {context}.")
+        if training < 2 * context:  # a text whose tokens are few and long
+            raise ValueError(f"The text is too short: its first nine tenths, {training} {words}, must hold the context of {context} twice.")
         return self._parts
 
     def model(self):
