@@ -85,7 +85,7 @@ def write(recipe, model, prompt, chosen, named):
     pieces, count, start = recipe.stream(model, prompt, **chosen), 0, time.perf_counter()
     for piece in pieces:
         if not count and (continues or named):
-            print(prompt if continues else f"{prompt} -> ", end="")
+            print(prompt if continues else f"{prompt}\n  -> " if len(prompt) > 40 else f"{prompt} -> ", end="")
         print(piece, end="", flush=True)
         count += 1
     print(flush=True)

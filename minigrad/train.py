@@ -15,6 +15,7 @@ from minigrad.machine import blas_threads, peak_memory
 from minigrad.sharing import Sharing, cores, trial
 from minigrad.trainer import TrainingError, fit
 
+WIDTH = 80  # of a terminal, for what is printed as a table
 EPILOG = """
 examples:
   python -m minigrad.train                          learn to read dates, in about a minute
@@ -249,20 +250,27 @@ class Progress:
         metric = f"  {self.recipe.metric} {self.recipe.shown(row[self.recipe.metric]):>6s}" if self.recipe.metric in row else ""
         write = self.bar.write if self.live else print
         write(f"step {row['step']:5d}  loss {row['loss']:7.4f}{metric}  {row['seconds']:5.1f} s")
-        for sample in row["samples"]:
-            if not isinstance(sample, (tuple, list)) or len(sample) != 3:
-                raise TrainingError(f"The recipe's samples(model) must give rows (source, prediction, target), got {sample!r}.")
-            source, answer, target = sample
-            if target is None:
-                write("\n".join(f"      | {line}" for line in f"{source}{answer}".splitlines()))
-                continue
-            mark = "right" if answer == target else f"should be {target}"
-            write(f"      {source!s:32s} -> {answer!s:12s} {mark}")
+        for line in sample_lines(row["samples"]):
+            write(line)
         sys.stdout.flush()
 
     def close(self):
         self.bar.close()
         self.log.close()
+
+
+def sample_lines(samples):
+    """Rows (source, prediction, target) as lines, one each, or three where a line would be too long; texts that go on, whose target
+    is None, with a mark where the model takes over."""
+    for sample in samples:
+        if not isinstance(sample, (tuple, list)) or len(sample) != 3:
+            raise TrainingError(f"The recipe's samples(model) must give rows (source, prediction, target), got {sample!r}.")
+    answers = [(s, a, "right" if a == target else f"should be {target}") for s, a, target in samples if target is not None]
+    lines = [f"      {source!s:32s} -> {answer!s:12s} {mark}" for source, answer, mark in answers]
+    if max(map(len, lines), default=0) > WIDTH:
+        lines = [line for source, answer, mark in answers for line in (f"      {source}", f"        -> {answer}", f"        {mark}")]
+    texts = [f"{source}»{answer}" for source, answer, target in samples if target is None]
+    return lines + ["      (what the model writes comes after »)"] * bool(texts) + [f"      | {line}" for text in texts for line in text.splitlines()]
 
 
 def report(figures, recipe, seconds, say):
@@ -272,17 +280,27 @@ def report(figures, recipe, seconds, say):
     for name, value in figures.items():
         if isinstance(value, dict):
             say(f"{name}:")
-            say("\n".join(table(value)))
+            say("\n".join(table(value, is_share(name))))
         elif name != recipe.metric:
-            say(f"{name}: {value:.4g}")
+            say(f"{name}: {as_text(name, value)}")
 
 
-def table(figures):
+def as_text(name, value):
+    """A figure beside the metric, which the recipe itself shows: a share in percent."""
+    return f"{value:.1%}" if is_share(name) else f"{value:.1f}" if value >= 10 else f"{value:.4g}"
+
+
+def is_share(name):
+    """Is a figure of this name a share of 1?"""
+    return "exact match" in name or "accuracy" in name
+
+
+def table(figures, percent=False):
     """Lines: a share each, or, of figures by row and column, a table."""
     if not any(isinstance(value, dict) for value in figures.values()):
         return [f"      {key:36s} {share:6.1%}" for key, share in figures.items()]
     columns = list(next(iter(figures.values())))
-    rows = [[row, *(f"{value[column]:.3g}" for column in columns)] for row, value in figures.items()]
+    rows = [[row, *(f"{value[column]:{'.1%' if percent else '.3g'}}" for column in columns)] for row, value in figures.items()]
     return ["      " + f"{first:20s}" + "".join(f"{cell!s:>9s}" for cell in rest) for first, *rest in [["", *columns], *rows]]
 
 
@@ -306,11 +324,12 @@ def pictures(recipe, model, folder, rows, figures, say):
 
 def farewell(recipe, folder, say):
     example = getattr(recipe, "example", None)
+    commands = {f'generate {folder} "{example}"': "ask the model"} if example else {}
+    commands |= {"train --help": "change the model, and see what happens", "gradcheck attention": "see that its gradients are right"}
+    width = max(map(len, commands))
     say("\nWhat next?")
-    if example:
-        say(f'  python -m minigrad.generate {folder} "{example}"      ask the model')
-    say("  python -m minigrad.train --help                                  change the model, and see what happens")
-    say("  python -m minigrad.gradcheck attention                           see that its gradients are right")
+    for command, comment in commands.items():
+        say(f"  python -m minigrad.{command:{width}s}   {comment}")
 
 
 if __name__ == "__main__":

@@ -142,6 +142,44 @@ def test_the_list_names_every_recipe(capsys):
     assert train.main(["--list"]) == 0 and "dates" in capsys.readouterr().out
 
 
+def test_long_samples_take_three_lines_and_short_ones_one():
+    assert train.sample_lines([("29 Nov", "2026-11-29", "2026-11-29"), ("1 May 99", "1998", "1999")]) == [
+        f"      {'29 Nov':32s} -> 2026-11-29   right", f"      {'1 May 99':32s} -> 1998         should be 1999"]  # fmt: skip
+    long, target = "It was a long sentence, " * 3, "Es war ein langer Satz, " * 3
+    assert train.sample_lines([(long, target, target), ("No.", "Ja.", "Nein.")]) == [
+        f"      {long}", f"        -> {target}", "        right", "      No.", "        -> Ja.", "        should be Nein."]  # fmt: skip
+
+
+def test_a_text_shows_where_the_model_takes_over():
+    assert train.sample_lines([("The first ", "and\nthe last", None)])[1:] == ["      | The first »and", "      | the last"]
+
+
+def test_shares_are_in_percent_and_other_figures_are_not(capsys):
+    class Shown(Recipe):
+        metric = "exact match"
+
+    class Score(Recipe):
+        metric, share, shown = "chrF", False, lambda self, figure: f"{figure:.1f}"
+
+    table = {"accuracy by distance": {"rnn": {2: 0.25}}, "gradient by distance": {"rnn": {2: 0.25}}}
+    train.report({"exact match": 0.5, "accuracy of the gru": 0.125, "validation loss": 0.25, **table}, Shown({}), 1.0, print)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["exact match on held-out data: 50.0% after 1.0 s of training", "accuracy of the gru: 12.5%", "validation loss: 0.25",
+                     "accuracy by distance:", "2", "rnn 25.0%", "gradient by distance:", "2", "rnn 0.25"]  # fmt: skip
+    train.report({"chrF": 88.31, "BLEU": 62.674, "exact match": 0.3933}, Score({}), 1.0, print)
+    assert capsys.readouterr().out.splitlines()[0].startswith("chrF on held-out data: 88.3 after")
+    train.report({"BLEU": 62.674, "exact match": 0.3933}, Score({}), 1.0, print)
+    assert capsys.readouterr().out.splitlines() == ["BLEU: 62.7", "exact match: 39.3%"]
+
+
+def test_what_next_is_aligned_however_long_the_folders_name(capsys):
+    for folder in ("r", "runs/" + "x" * 60):
+        train.farewell(dates.Dates, folder, print)
+        lines = capsys.readouterr().out.splitlines()[2:]
+        comments = ("ask the model", "change the model", "see that")
+        assert len({line.index(comment) for line, comment in zip(lines, comments, strict=True)}) == 1
+
+
 def test_the_list_says_what_generate_takes_for_each(capsys):
     train.main(["--list"])
     listed = re.split(r"\n(?=\w)", capsys.readouterr().out)
@@ -352,6 +390,15 @@ def test_the_example_recipe_learns_takes_settings_and_answers(tmp_path, capsys):
     capsys.readouterr()
     assert generate.main([folder, "110000", "111000"]) == 0
     assert capsys.readouterr().out == "110000 -> even\n111000 -> odd\n"
+    for prompt in ("abc", "11100", "1110002", "11100²"):
+        assert generate.main([folder, prompt]) == 2
+        assert f"Ask with 6 bits, such as 111111; got {prompt!r}" in capsys.readouterr().err
+
+
+def test_the_example_recipe_says_how_to_ask_it_with_as_many_bits_as_it_learned(tmp_path, capsys):
+    folder = tmp_path / "run"
+    assert train.main([EXAMPLE, "--steps", "2", "--set", "bits=4", "--out", str(folder)]) == 0
+    assert f'python -m minigrad.generate {folder} "1111"' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
