@@ -1,0 +1,58 @@
+"""A page in a real browser: headless Chromium through playwright. Knows browsers; nothing of what is on the pages.
+
+    with opened(path) as seen:
+        seen.page.click("#next")          # playwright's page
+    assert seen.quiet()                   # no console error, no exception, no network request
+"""
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+OPTIONS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+
+
+class Seen:
+    """What a page did while it was open: `errors` said on its console or thrown, `requests` that it made beyond its own file."""
+
+    def __init__(self, page, own):
+        self.page, self.errors, self.requests = page, [], []
+        page.on("console", lambda message: message.type in ("error", "warning") and self.errors.append(message.text))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda request: request.url != own and not request.url.startswith("data:") and self.requests.append(request.url))
+
+    def quiet(self):
+        """True if nothing went wrong and nothing was asked of the network; else says what."""
+        assert not self.errors, f"the page complained: {self.errors}"
+        assert not self.requests, f"the page asked for {self.requests}"
+        return True
+
+
+@contextlib.contextmanager
+def opened(path, width=1280, height=800, dark=False):
+    """A page from a file, opened and loaded, in a window of this size and in the reader's dark or light setting."""
+    with browser() as chromium:
+        tab = chromium.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
+        tab.set_default_timeout(20_000)
+        url = Path(path).resolve().as_uri()
+        seen = Seen(tab, url)
+        tab.goto(url, wait_until="load")
+        yield seen
+
+
+@contextlib.contextmanager
+def browser():
+    """Headless Chromium; a test without one is skipped, with a sentence."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright), so no page was opened.")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip("There is no Chromium on this machine (Debian: apt install chromium), so no page was opened.")
+    with playwright.sync_playwright() as engine:
+        chromium = engine.chromium.launch(executable_path=path, args=list(OPTIONS))
+        try:
+            yield chromium
+        finally:
+            chromium.close()
