@@ -40,9 +40,15 @@ def test_readmes_two_commands_are_the_ones_ci_runs():
     assert command in README and command in (ROOT / ".ci" / "run").read_text()
 
 
-def test_readmes_python_runs():
+def test_readmes_python_runs_and_prints_what_readme_shows(capsys):
     for block in re.findall(r"```python\n(.*?)```", README, re.S):
         exec(compile(block, "README.md", "exec"), {})
+        assert without_figures(capsys.readouterr().out) in without_figures(README)
+
+
+def without_figures(text):
+    """Another machine's last digits may differ."""
+    return re.sub(r"\d+\.\d+", "#", text)
 
 
 def test_readmes_recipe_is_the_one_that_runs():
