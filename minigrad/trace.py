@@ -25,7 +25,7 @@ examples:
 
 def main(argv=None):
     options = parse(argv)
-    with said("minigrad.trace", UsageError, saving.FileProblem, ValueError, NotImplementedError) as outcome:
+    with said("minigrad.trace", UsageError, saving.FileProblem, RuntimeError, ValueError, NotImplementedError) as outcome:
         recipe, model = recipe_and_model(load_models(), options)
         batch = recipe.batch(0)
         trace = trace_call(lambda: recipe.loss(model, batch), model, outside="the loss")

@@ -5,6 +5,7 @@ Prompts below for decoder-only models, models.transformer.Translation for the en
 """
 
 import contextlib
+import numbers
 import warnings
 
 import numpy as np
@@ -103,12 +104,14 @@ class Sampler:
     """
 
     def __init__(self, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0, seed=None):
-        _check(temperature, top_k, top_p, repetition_penalty)
+        _check(temperature, top_k, top_p, repetition_penalty, seed)
         self.temperature, self.top_k, self.top_p, self.repetition_penalty = temperature, top_k, top_p, repetition_penalty
         self.seed, self.streams = seed, {}
 
     def __call__(self, logits, rows=None):
         logits = logits.astype(np.float64)
+        if not (logits.max(-1) > -np.inf).all():
+            raise ValueError("The logits of a row are NaN, or allow no token at all; were the model's weights trained without a NaN?")
         if self.repetition_penalty != 1:
             for row, seen in zip(logits, rows.history(), strict=True):
                 seen = np.unique(seen)
@@ -125,7 +128,8 @@ class Sampler:
         """(order, p): tokens (R, V) from likely to unlikely, and the probabilities they are drawn with."""
         order = np.argsort(-logits, -1, kind="stable")
         sorted_logits = np.take_along_axis(logits, order, -1)
-        p = np.exp((sorted_logits - sorted_logits[:, :1]) / self.temperature)  # the likeliest is 0 whatever the temperature
+        below = np.where(sorted_logits == -np.inf, 0, sorted_logits - sorted_logits[:, :1])  # the likeliest is 0 whatever the temperature
+        p = np.where(sorted_logits == -np.inf, 0, np.exp(below / self.temperature))  # and what is forbidden stays so
         p[:, self.top_k or p.shape[1] :] = 0
         p /= p.sum(-1, keepdims=True)
         if self.top_p is not None:
@@ -141,15 +145,17 @@ class Sampler:
         return self.streams[row].random()
 
 
-def _check(temperature, top_k, top_p, repetition_penalty):
+def _check(temperature, top_k, top_p, repetition_penalty, seed):
     if not temperature >= 0:
-        raise ValueError(f"temperature must not be negative (0 takes the likeliest token), got {temperature}.")
-    if top_k is not None and (top_k < 1 or top_k != int(top_k)):
+        raise ValueError(f"temperature must be a number that is not negative (0 takes the likeliest token), got {temperature}.")
+    if top_k is not None and (not isinstance(top_k, numbers.Integral) or top_k < 1):
         raise ValueError(f"top_k is how many tokens are left to choose from, a whole number from 1, got {top_k}.")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p is a probability above 0, at most 1, got {top_p}.")
-    if not repetition_penalty > 0:
+    if not 0 < repetition_penalty < np.inf:
         raise ValueError(f"repetition_penalty must be positive (1 is none), got {repetition_penalty}.")
+    if seed is not None and (not isinstance(seed, numbers.Integral) or seed < 0):
+        raise ValueError(f"seed must be a whole number from 0, got {seed}.")
 
 
 greedy = Sampler(temperature=0)

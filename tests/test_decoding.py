@@ -343,3 +343,19 @@ def test_beams_of_the_encoder_decoder_with_enough_of_them_find_the_best():
     found, scores = beam_search(Translation(model, model_tokens(SRC[1:2]), 1), VOCABULARY**2, 2, (), 0.0)
     near(scores, np.array([max(best[0], scores[0])]), 1e-12)
     assert found[0] == best[1] or found[0][0] == 2
+
+
+def test_what_is_forbidden_stays_so_at_any_temperature_and_broken_logits_are_a_sentence():
+    forbidden = np.array([[-np.inf, 2.0, 0.0, -np.inf]])
+    for temperature in (0, 0.5, 1e6, np.inf):
+        choose = decoding.Sampler(temperature=temperature, seed=0)
+        assert {int(choose(forbidden)[0]) for _ in range(50)} <= {1, 2}
+    for broken in (np.full((1, 3), np.nan), np.full((1, 3), -np.inf), np.array([[0.0, np.nan]])):
+        with pytest.raises(ValueError, match="are NaN, or allow no token"):
+            decoding.greedy(broken)
+
+
+@pytest.mark.parametrize("wrong", ({"top_k": 2.0}, {"top_k": np.nan}, {"repetition_penalty": np.inf}, {"seed": -1}, {"seed": 1.5}, {"temperature": np.nan}), ids=str)
+def test_options_that_cannot_be_are_sentences(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        decoding.Sampler(**wrong)

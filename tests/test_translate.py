@@ -216,7 +216,7 @@ FILES = {
     "no target": (GOOD + b"one\t\tx\n", "Target is missing in line 301"),
     "empty": (b"\n \n", "are empty"),
     "not UTF-8": (GOOD + "größe\tsize\n".encode("latin-1"), "line 301 holds the byte 0xf6"),
-    "too few": (GOOD[:300], "pairs that can be used; to learn from nine tenths"),
+    "too few": (GOOD[:300], "29 pairs of 29 different sources that can be used; to learn from nine tenths"),
     "too long": (b"".join(b"%d\t%s\n" % (n, b"ab c" * 60) for n in range(300)), "are longer than 8 tokens; shorten them, or take --context 16"),
 }
 

@@ -81,7 +81,8 @@ class Translate(Pairs):
         if count >= FEWEST and left < count / 2:
             raise ValueError(f"{count - left} of the {count} pairs in {path} are longer than {context} tokens; shorten them, or take --context {2 * context}.")  # fmt: skip
         if left < FEWEST or not all(short.values()):
-            raise ValueError(f"{path} holds {left} pairs that can be used; to learn from nine tenths and be tested on the rest takes {FEWEST}, and better thousands.")  # fmt: skip
+            sources = len({source for part in short.values() for source, _ in part})
+            raise ValueError(f"{path} holds {left} pairs of {sources} different sources that can be used; to learn from nine tenths and be tested on the rest takes {FEWEST} sources, and better thousands.")  # fmt: skip
         return short
 
     def _fits(self, pair):
