@@ -106,6 +106,11 @@ class Recipe:
         """The answer to one prompt, piece by piece; here all at once. The options are those named in `generating`."""
         yield self.answer(model, [prompt], **options)[0]
 
+    def reading(self, model, text):
+        """What the model is called with while it answers a text, to see where it looks: (inputs, {"names": a list of labels for each
+        input, "writes": what is written at each place of the last, "" where nothing}), as models.attended.attended takes them."""
+        raise NotImplementedError(f"The recipe {self.name} does not say what its model reads; define reading(model, text).")
+
     def pictures(self, model, folder, rows, figures):
         """Draw what is worth seeing of a trained model, besides loss.png, into the folder; returns the names of the files.
 

@@ -99,10 +99,11 @@ class MultiHeadAttention(Module):
     v_dim         the width of the values, if it is not that of the keys
     rotary        turns queries and keys by their positions (models.positional.Rotary)
     path          how the attention is computed: a name in PATHS
-    After a call with `keep_weights` set, `weights` holds what was attended to: an array (B, H, Tq, Tk), before dropout.
+    After a call with `keep_weights` set, `weights` holds what was attended to: an array (B, H, Tq, Tk), before dropout; and
+    `across` says whether that was another sequence than the queries'.
     """
 
-    keep_weights = False
+    keep_weights = across = False
 
     def __init__(self, d_model, num_heads, dropout=0.0, bias=True, num_kv_heads=None, head_dim=None, kv_dim=None,
                  rotary=None, path="auto", v_dim=None):  # fmt: skip
@@ -137,6 +138,7 @@ class MultiHeadAttention(Module):
             raise TypeError(_not_taken(*others))
         if query.ndim != 3:
             raise ValueError(f"Attention takes a batch of sequences (B, T, C), got {query.shape}; unsqueeze(0) makes one sequence a batch.")
+        self.across = key is not None and key is not query
         key = query if key is None else key
         value = key if value is None else value
         q = self.split(self.q_proj(query))  # (B, H, Tq, D)

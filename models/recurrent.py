@@ -38,7 +38,7 @@ class AdditiveAttention(Module):
     `weights` holds what was attended to, as in MultiHeadAttention: an array (B, 1, Tt, Ts).
     """
 
-    keep_weights = False
+    keep_weights, across = False, True
 
     def __init__(self, state_size, memory_size, d_attention):
         self.state_proj = Linear(state_size, d_attention, bias=False)

@@ -54,6 +54,9 @@ class Add(Sequences):
         """The sums as they are read, with the highest digit first."""
         return [(question, answer[::-1], right[::-1]) for question, answer, right in super().samples(model, count)]
 
+    def reading(self, model, text):
+        return super().reading(model, self._tidied(text))
+
     def attention(self, model, text):
         """The digits from top to bottom as they are read; what says that the answer is over belongs to none of them."""
         written, weights = super().attention(model, text)

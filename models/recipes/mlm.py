@@ -115,6 +115,12 @@ class MaskedText(Text):
         """Each prompt with its holes filled in."""
         return [self.fill(model, self._with_holes(prompt)) for prompt in prompts]
 
+    def reading(self, model, text):
+        """The text with its holes, and what the model fills them with."""
+        tokens = self._with_holes(text)
+        writes = [guess if hole else "" for guess, hole in zip(self.fill(model, tokens), tokens == MASK, strict=True)]
+        return (tokens[None],), {"names": [[*text]], "writes": writes}
+
     def _with_holes(self, prompt):
         if self.hole not in prompt or len(prompt) > self.settings["context"]:
             raise ValueError(f"Write a text of up to {self.settings['context']} characters with {self.hole} for each hidden one; got {prompt!r}.")

@@ -6,8 +6,8 @@ Knows rows of tokens, padding and teacher forcing; not what is written in them, 
 import numpy as np
 
 from minigrad import functional as F
-from minigrad.modes import no_grad
 from minigrad.trainer import Recipe
+from models.attended import attended
 from models.recurrent import EncoderDecoder
 from models.transformer import Transformer
 
@@ -57,20 +57,20 @@ class Pairs(Recipe):
         parts = (texts[start : start + 128] for start in range(0, len(texts), 128))
         return [answer for part in parts for answer in self.answer(model, part)]
 
-    @no_grad()
+    def reading(self, model, text):
+        """The source, and the target that the model writes to it: each token stands before the one that is written there."""
+        src = np.array([self.encode(text)])
+        written = model.generate(src, BOS, EOS, self.max_new)  # (1, Tt)
+        tgt = np.concatenate([[[BOS]], written[:, :-1]], axis=1)
+        source, target, writes = ([NAMES.get(token) or self.label(token) for token in row] for row in (src[0], tgt[0], written[0]))
+        return (src, tgt), {"names": [source, target], "writes": writes}
+
     def attention(self, model, text):
         """(what was written, weights (H, Tt, Ts), what was read): where the last decoder layer looked in the source for each
         token. None of a model that does not look."""
-        layer = model.decoder[-1].cross_attention if isinstance(model, Transformer) else model.attention
-        if layer is None:
-            return None
-        src = np.array([self.encode(text)])
-        written = model.generate(src, BOS, EOS, self.max_new)  # (1, Tt)
-        layer.keep_weights = True
-        model(src, np.concatenate([[[BOS]], written[:, :-1]], axis=1))
-        layer.keep_weights = False
-        names = [[NAMES.get(token) or self.label(token) for token in row] for row in (written[0], src[0])]
-        return names[0], layer.weights[0], names[1]
+        inputs, labels = self.reading(model, text)
+        looks = [layer for layer in attended(model, *inputs, **labels) if layer.kind == "cross"]
+        return (looks[-1].writes, looks[-1].weights, looks[-1].keys) if looks else None
 
 
 def padded(sequences):

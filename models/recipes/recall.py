@@ -171,6 +171,12 @@ class Recall(Recipe):
         questions = [np.array([encode(prompt, self.settings["distance"] + PAIRS)]) for prompt in prompts]
         return [self.named(self.answers(model, question)[0]) for question in questions]
 
+    def reading(self, model, text):
+        """The question; what the last model says to it, the Transformer if it is there, stands at its end."""
+        tokens = np.array([encode(text, self.settings["distance"] + PAIRS)])
+        words = text.split()
+        return (tokens,), {"names": [words], "writes": [""] * (len(words) - 1) + [self.answers(model, tokens)[0][-1]]}
+
     def pictures(self, model, folder, rows, figures):
         """recall.png: accuracy, and gradient, against distance."""
         from minigrad import viz

@@ -9,9 +9,9 @@ import numpy as np
 from minigrad import functional as F
 from minigrad import random
 from minigrad.data import Characters
-from minigrad.modes import no_grad
 from minigrad.trainer import Recipe
 from models import decoding
+from models.attended import attended
 from models.gpt import GPT
 from models.llama import Llama
 
@@ -128,18 +128,19 @@ class Sequences(Recipe):
         questions = self.draw(random.fresh("test", 2), count, test=True)
         return [(q, a, self.solve(q)) for q, a in zip(questions, self.answer(model, questions), strict=True)]
 
-    @no_grad()
+    def reading(self, model, text):
+        """The question and the answer that the model writes to it; it begins to write at the "="."""
+        prompt = type(self).fill(text, self.longest()[0]) + EQUALS
+        written = [*self.answer(model, [text])[0], "end"][: self.longest()[1] + 1]  # who finds no end is stopped there
+        read = [*prompt, *written[:-1]]
+        return (self.vocabulary.encode("".join(read))[None],), {"names": [read], "writes": [""] * (len(prompt) - 1) + written}
+
     def attention(self, model, text):
         """(what was written, weights (H, written, question)): where each character came from, in the layer that looks sharpest."""
-        prompt, answer = self.prompt(text), self.answer(model, [text])[0]
-        layers = [module for module in model.modules() if hasattr(module, "keep_weights")]
-        for layer in layers:
-            layer.keep_weights = True
-        model(np.concatenate([prompt, self.vocabulary.encode(answer)])[None])
-        for layer in layers:
-            layer.keep_weights = False
+        inputs, labels = self.reading(model, text)
         start = type(self).fill(text, self.longest()[0]).index(text)
-        seen = [layer.weights[0][:, len(prompt) - 1 :, start : start + len(text)] for layer in layers]
+        answer = [*filter(None, labels["writes"])]
+        seen = [layer.weights[:, -len(answer) :, start : start + len(text)] for layer in attended(model, *inputs, **labels)]
         sharpest = int(np.argmax([weights.max(-1).mean() for weights in seen]))
         self.attention_title = self.looking.format(sharpest + 1, len(seen))
-        return [*answer, "end"], seen[sharpest]
+        return answer, seen[sharpest]

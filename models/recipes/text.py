@@ -21,6 +21,8 @@ from minigrad.trainer import Recipe
 from models import decoding
 from models.gpt import GPT
 
+LOOK_ON = 24
+
 
 def manual():
     """The prose of Python's manual, as it comes with Python: about 460,000 characters."""
@@ -137,6 +139,16 @@ class Text(Recipe):
         written = decoding.stream(model, start, max_new=160, temperature=0.8, seed=0)
         pieces = [*self.vocabulary.stream([*start, *written])]  # as one: a character may begin in the first and end in the second
         return [("".join(pieces[: len(start)]), "".join(pieces[len(start) :]), None)]
+
+    def reading(self, model, text):
+        """The text, and up to LOOK_ON tokens that the model goes on with, always the likeliest; as far as its context reaches."""
+        start, context = self.vocabulary.encode(text), self.settings["context"]
+        if not 0 < len(start) <= context:
+            raise ValueError(f"The model looks at 1 to {context} tokens at once; the text has {len(start)}.")
+        written = [*decoding.stream(model, start, min(LOOK_ON, context + 1 - len(start)), temperature=0)]
+        names = [self.vocabulary.decode([token]) for token in (*start, *written)]
+        writes = [""] * (len(start) - 1) + names[len(start) :]
+        return (np.array([[*start, *written[:-1]]]),), {"names": [names[:-1]], "writes": writes}
 
     def stream(self, model, prompt, beam=None, max_new=500, **sampling):
         """The continuation of a prompt, token by token; in characters that are whole."""
