@@ -1,6 +1,7 @@
 """python -m benchmarks [JOB ...]: measure our steps beside others', in turns. Knows the command line.
 
 python -m benchmarks where [JOB]: where the time of one of our steps goes (where.py)
+python -m benchmarks learn FILE: a GPT learns a text, by minigrad and by PyTorch in turns (learn.py)
 python -m benchmarks write PAGE JSON ...: put what was measured into a page (tables.py)
 """
 
@@ -28,6 +29,7 @@ JOBS = {  # name -> the file that has its cases
     "decoding": "benchmarks.decoding",
     "gradcheck": "benchmarks.gradcheck",
     "overhead": "benchmarks.overhead",
+    "tricks": "benchmarks.tricks",
 }
 
 
@@ -39,6 +41,10 @@ def main(argv=None):
         from benchmarks import where
 
         return where.main(words[1:], JOBS)
+    if words[:1] == ["learn"]:
+        from benchmarks import learn
+
+        return learn.main(words[1:])
     return compare(words)
 
 

@@ -96,11 +96,12 @@ class Windows(Recipe):
         return F.cross_entropy(model(tokens).reshape(-1, VOCABULARY), following.reshape(-1))
 
 
-def ours(size, sharing=False):
+def ours(size, sharing=False, dtype=np.float32, keep_memory=True):
     """sharing: threads share each batch, as `train --threads 2 --share batch` has it; else each matrix product."""
-    keep_freed_memory()  # as the trainer does
+    if keep_memory:
+        keep_freed_memory()  # as the trainer does
     recipe, shared = Windows({}), []
-    model, batches = our_model(size), all_batches(size)
+    model, batches = our_model(size).to(dtype), all_batches(size)
     parameters = list(model.parameters())
     matrices, others = [p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim <= 1]
     optimizer = optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}], betas=BETAS)

@@ -28,7 +28,8 @@ def losses(side, steps):
 
 COMPILING = ("jax", "tinygrad")  # which takes longer than all the others together
 ALIKE = ("tiny", "small", "large")  # other sizes of reference
-CASES = [case for job in JOBS if job not in ALIKE for case in importlib.import_module(JOBS[job]).cases(job, tiny=True)]
+SPOILING = ("tricks",)  # its sides change their whole process
+CASES = [case for job in JOBS if job not in (*ALIKE, *SPOILING) for case in importlib.import_module(JOBS[job]).cases(job, tiny=True)]
 PAIRS = [(case, side) for case in CASES for side in case.sides[1:] if side.checked]
 
 
@@ -77,6 +78,21 @@ def test_the_command_prints_a_table_and_writes_json(tmp_path):
     assert all(f"| {result['side']} |" in done.stdout for result in report["results"])
     assert {"cpu", "cores", "python", "numpy", "torch", "blas"} <= set(report["machine"])
     assert str(tmp_path) not in report["command"] and str(tmp_path) not in done.stdout
+
+
+def test_without_any_of_the_tricks_the_losses_are_the_same():
+    done = command("tricks", "--tiny", "--rounds", "1", "--steps", "2")  # the command refuses where they are not
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("| tricks |") == 10
+
+
+def test_learning_a_text_side_by_side(tmp_path):
+    (tmp_path / "text.txt").write_text("to be or not to be, that is the question. " * 300)
+    done = command("learn", str(tmp_path / "text.txt"), "--steps", "3", "--goal", "9")
+    assert done.returncode == 0, done.stderr
+    ours, theirs = (float(line.split()[-1]) for line in done.stdout.splitlines()[:2])
+    assert ours == pytest.approx(theirs, abs=2e-3)
+    assert "minigrad / torch" in done.stdout and "minigrad was at 9.0 after" in done.stdout
 
 
 def test_an_unknown_job_is_named():
