@@ -1,6 +1,7 @@
 """Pictures. Reads public fields only; matplotlib is loaded when a picture is asked for."""
 
+from minigrad.viz.explorer import attention
 from minigrad.viz.pictures import attention_map, charts, curve
 from minigrad.viz.trace import kept_for_backward, trace_forward
 
-__all__ = ["attention_map", "charts", "curve", "kept_for_backward", "trace_forward"]
+__all__ = ["attention", "attention_map", "charts", "curve", "kept_for_backward", "trace_forward"]
