@@ -277,9 +277,10 @@ def test_hidden_characters_are_asked_for_and_shown_as_holes(book):
     seen, asked = one.batch(0)
     assert 0.05 < (asked != IGNORED).mean() < 0.3 and (seen == MASK).any()
     same(seen[asked == IGNORED], one.vocabulary.encode(one.vocabulary.decode(seen[asked == IGNORED])))
-    ((before, lines, target),) = one.samples(one.model().eval())
-    assert target is None and not before and [line[:8] for line in lines.split("\n")] == ["source  ", "guess   ", "truth   "]
-    shown, filled, text = (line[8:] for line in lines.split("\n"))
+    samples = one.samples(one.model().eval())
+    lines = [line.removeprefix("      | ") for line in train.sample_lines(samples)[1:]]
+    assert [line[:9] for line in lines] == ["source   ", "truth    ", "guess   »"]
+    shown, text, filled = (line[9:] for line in lines)
     assert "_" in shown and len(shown) == len(filled) == len(text) == 24
     assert all(a in ("_", b) for a, b in zip(shown, text, strict=True))
     assert re.match(r"(the|cat|dog|frog|sat|on|mat|log|bog)\b", text)  # a whole word

@@ -96,13 +96,13 @@ class MaskedText(Text):
         return {self.metric: float(right / count), "validation loss": losses / float(count)}
 
     def samples(self, model, count=1):
-        """A passage of the validation text with holes, filled, and as it is: a line each, one under the other."""
+        """A passage of the validation text with holes, as it is, and as the model fills it: a line each, one under the other."""
         tokens = self._passage()
         holes = random.fresh("test", 1).random(len(tokens)) < 0.15
         text = self.vocabulary.decode(tokens)
         shown = "".join(self.hole if hole else c for c, hole in zip(text, holes, strict=True))
-        lines = {"source": shown, "guess": self.fill(model, np.where(holes, MASK, tokens)), "truth": text}
-        return [("", "\n".join(f"{name:6s}  " + line.replace("\n", " ") for name, line in lines.items()), None)]
+        shown, text, guess = (s.replace("\n", " ") for s in (shown, text, self.fill(model, np.where(holes, MASK, tokens))))
+        return [(f"source   {shown}\ntruth    {text}\nguess   ", guess, None)]  # one blank less: train marks where the guess begins
 
     @no_grad()
     def fill(self, model, tokens):
