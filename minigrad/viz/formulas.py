@@ -1,0 +1,291 @@
+"""The rules as a reader wants them: a formula for each row of the table, and where its source stands. Knows calculus as text and
+how to set it in MathML; computes nothing.
+
+Formulas are Python expressions, so that a test can compute them beside the rules. The letters are the rules' own: g the gradient
+of the value, y the value (z of two arguments), x, y the arguments. What goes to x is written d(x): the gradient of x.
+"""
+
+import ast
+import html
+import inspect
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from minigrad import autograd, kernels
+from minigrad import primitives as p
+from minigrad.autograd import RULES, EachRow, KernelRow, Row
+from minigrad.recompute import recomputed
+
+PACKAGE = Path(autograd.__file__).parent.parent
+LONG = 14  # lines; of a longer function only its first lines and its docstring are shown
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What a function computes, what each argument receives (None: nothing), and a sentence where the signs do not say it."""
+
+    value: str
+    to: tuple = ()
+    words: str = ""
+
+
+def formula(value, *to, words=""):
+    return Formula(value, to, words)
+
+
+# ---------------------------------------------------------------- the table
+
+ZERO_SLOPE = "A step function: flat wherever it has a slope, so nothing goes back."
+RESHAPED = "The same numbers in another shape; so is their gradient."
+TIES = "The larger argument takes it all; at a tie each takes half."
+
+FORMULAS = {
+    np.add: formula("x + y", "g", "g", words="A sum hands its gradient on unchanged, to both."),
+    np.subtract: formula("x - y", "g", "-g"),
+    np.multiply: formula("x * y", "g * y", "g * x", words="Each factor's slope is the other factor."),
+    np.true_divide: formula("x / y", "g / y", "-g * z / y"),
+    np.negative: formula("-x", "-g"),
+    np.power: formula("x**y", "g * y * x**(y - 1)", "g * z * ln(x)"),
+    p.quotient: formula("x / y", "g / y", "-g * z / y", words="A division in which 0 / 0 is 0."),
+    np.exp: formula("exp(x)", "g * y", words="The exponential is its own slope."),
+    np.exp2: formula("2**x", "g * y * ln(2)"),
+    np.expm1: formula("exp(x) - 1", "g * (y + 1)"),
+    np.log: formula("ln(x)", "g / x"),
+    np.log2: formula("log_2(x)", "g / (x * ln(2))"),
+    np.log10: formula("log_10(x)", "g / (x * ln(10))"),
+    np.log1p: formula("ln(1 + x)", "g / (1 + x)"),
+    np.sqrt: formula("sqrt(x)", "g / (2 * y)", words="Where g and y are both 0, 0 goes back."),
+    np.square: formula("x**2", "g * 2 * x"),
+    np.sin: formula("sin(x)", "g * cos(x)"),
+    np.cos: formula("cos(x)", "-g * sin(x)"),
+    np.tan: formula("tan(x)", "g * (1 + y**2)"),
+    np.arcsin: formula("arcsin(x)", "g / sqrt(1 - x**2)"),
+    np.arccos: formula("arccos(x)", "-g / sqrt(1 - x**2)"),
+    np.arctan: formula("arctan(x)", "g / (1 + x**2)"),
+    np.sinh: formula("sinh(x)", "g * cosh(x)"),
+    np.cosh: formula("cosh(x)", "g * sinh(x)"),
+    np.tanh: formula("tanh(x)", "g * (1 - y**2)", words="Far from 0 the value is near ±1 and the slope near 0: it saturates."),
+    np.arcsinh: formula("arcsinh(x)", "g / sqrt(x**2 + 1)"),
+    np.arccosh: formula("arccosh(x)", "g / sqrt(x**2 - 1)"),
+    np.arctanh: formula("arctanh(x)", "g / (1 - x**2)"),
+    np.absolute: formula("abs(x)", "g * sign(x)"),
+    p.sigmoid: formula("1 / (1 + exp(-x))", "g * y * (1 - y)"),
+    p.erf: formula("erf(x)", "g * (2 / sqrt(pi)) * exp(-(x**2))"),
+    p.erfc: formula("1 - erf(x)", "-g * (2 / sqrt(pi)) * exp(-(x**2))"),
+    p.softplus: formula("ln(1 + exp(x))", "g / (1 + exp(-x))"),
+    p.relu: formula("max(x, 0)", "g * [x > 0]", words="The gradient passes where x was positive, and nowhere else."),
+    np.sign: formula("sign(x)", "0", words=ZERO_SLOPE),
+    np.floor: formula("floor(x)", "0", words=ZERO_SLOPE),
+    np.ceil: formula("ceil(x)", "0", words=ZERO_SLOPE),
+    np.trunc: formula("trunc(x)", "0", words=ZERO_SLOPE),
+    np.rint: formula("round(x)", "0", words=ZERO_SLOPE),
+    p.cast: formula("x", "g", words="The same numbers in another type."),
+    np.arctan2: formula("arctan2(x, y)", "g * y / (x**2 + y**2)", "-g * x / (x**2 + y**2)"),
+    np.hypot: formula("sqrt(x**2 + y**2)", "g * x / z", "g * y / z"),
+    np.logaddexp: formula("ln(exp(x) + exp(y))", "g * exp(x - z)", "g * exp(y - z)"),
+    np.fmod: formula("x - y * trunc(x / y)", "g", "-g * trunc(x / y)"),
+    np.remainder: formula("x - y * floor(x / y)", "g", "-g * floor(x / y)"),
+    np.maximum: formula("max(x, y)", "g * [x > y]", "g * [y > x]", words=TIES),
+    np.minimum: formula("min(x, y)", "g * [x < y]", "g * [y < x]", words="The smaller argument takes it all; at a tie each takes half."),
+    np.where: formula("c * x + (1 - c) * y", None, "g * c", "g * (1 - c)", words="c is 1 where the condition holds and 0 elsewhere; each side gets the gradient of the places it filled."),
+    np.tril: formula("tril(x)", "tril(g)", words="What the triangle set to 0 gets 0."),
+    np.triu: formula("triu(x)", "triu(g)", words="What the triangle set to 0 gets 0."),
+    np.sum: formula("Sum(i, x_i)", "d(x_i) = g", words="Every summand counts once, so g is copied to each."),
+    np.amax: formula("max(i, x_i)", "d(x_i) = g * [x_i == y]", words="Only the largest entry counts; several equal ones share g."),
+    np.amin: formula("min(i, x_i)", "d(x_i) = g * [x_i == y]", words="Only the smallest entry counts; several equal ones share g."),
+    p.norm: formula("sqrt(Sum(i, x_i**2))", "g * x / y", words="Along the vector itself; 0 at the zero vector."),
+    np.prod: formula("Prod(i, x_i)", "d(x_i) = g * Prod(j != i, x_j)", words="Each factor's slope is the product of the others."),
+    np.cumsum: formula("y_i = Sum(j <= i, x_j)", "d(x_j) = Sum(i >= j, g_i)", words="An entry counts in every sum from its own place on."),
+    np.reshape: formula("reshape(x)", "reshape(g)", words=RESHAPED),
+    np.transpose: formula("transpose(x)", "untranspose(g)", words="The axes of the gradient go back to where they were."),
+    np.swapaxes: formula("T(x)", "T(g)", words="Two axes change places, and back again."),
+    np.squeeze: formula("reshape(x)", "reshape(g)", words=RESHAPED),
+    np.expand_dims: formula("reshape(x)", "reshape(g)", words=RESHAPED),
+    np.broadcast_to: formula("repeat(x)", "g", words="The rule hands g on; the engine sums over what was repeated."),
+    p.getitem: formula("y_i = x_k_i", "d(x_k) = Sum(k_i == k, g_i)", words="What was picked gets its gradient; what was picked twice gets both; the rest gets 0."),
+    p.scatter_add: formula("y_k = Sum(k_i == k, x_i)", "d(x_i) = g_k_i", words="The opposite of picking: each number fetches the gradient of the place it was added to."),
+    p.concatenate: formula("concatenate(x_1, x_2)", "d(x_i) = part_i(g)", words="Each array gets the stretch of g that it filled."),
+    p.split: formula("y_i = part_i(x)", "concatenate(g_1, g_2)", words="The pieces' gradients are put together again."),
+    autograd.take_item: formula("items_i", "d(items_i) = g", words="One value out of several; the others' gradients stay as they are."),
+    np.matmul: formula("x @ y", "g @ T(y)", "T(x) @ g", words="The only order in which the shapes fit."),
+    np.linalg.inv: formula("inv(x)", "-T(y) @ g @ T(y)"),
+    np.linalg.solve: formula("inv(x) @ y", "-T(inv(x)) @ g @ T(z)", "T(inv(x)) @ g"),
+    np.linalg.det: formula("det(x)", "g * y * T(inv(x))"),
+    p.logabsdet: formula("ln(abs(det(x)))", "g * T(inv(x))"),
+    np.linalg.cholesky: formula("x = y @ T(y)", "sym(inv(T(y)) @ tri(T(y) @ g) @ inv(y))", words="tri takes the lower triangle with half of its diagonal, sym makes symmetric (Murray 2016, equation 10)."),
+    # kernels: their gradients are derived in the docstrings of their backward functions
+    kernels.softmax: formula("y_i = exp(x_i) / Sum(j, exp(x_j))"),
+    kernels.log_softmax: formula("y_i = x_i - ln(Sum(j, exp(x_j)))"),
+    kernels.gelu: formula("x * Phi(x)", words="Phi(x) is the chance that a normal number is below x."),
+    kernels.silu: formula("x / (1 + exp(-x))"),
+    kernels.linear: formula("x @ T(W) + b"),
+    kernels.layer_norm: formula("(x - mean(x)) / sqrt(var(x) + epsilon) * w + b"),
+    kernels.rms_norm: formula("x / sqrt(mean(x**2) + epsilon) * w"),
+    kernels.embedding: formula("y_i = W_k_i"),
+    kernels.attention: formula("softmax(q @ T(k) / sqrt(d_k)) @ v"),
+    kernels.blocked_attention: formula("softmax(q @ T(k) / sqrt(d_k)) @ v"),
+    kernels.cross_entropy: formula("y_i = -ln(softmax(x_i)) * [target_i]"),
+    kernels.rnn_states: formula("h_t = tanh(u_t + W @ h_s)", words="s is the step before t."),
+    kernels.lstm_states: formula("c_t = f * c_s + i * n", words="s is the step before t; h = o tanh(c). The gates i, f, o and the news n come from u and h."),
+    kernels.gru_states: formula("h_t = (1 - z) * n + z * h_s", words="s is the step before t; the gates r, z and the news n come from u and h."),
+    recomputed: formula("", words="A checkpoint: what happened inside was not kept. It is run again, recording, and differentiated."),
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- a row, for a reader
+
+
+def rule_for_reader(fun):
+    """What the page says of a function: {"value", "to", "words", "letters", "derivation", "sources"}; formulas in MathML."""
+    row, known = RULES[fun], FORMULAS.get(fun, Formula(""))
+    letters = letters_of(row)
+    result = "z" if letters[:2] == ["x", "y"] else "y"
+    rules = rule_functions(row)
+    sources = {source["where"]: source for source in map(source_of, rules)}  # rules that stand on one line are shown once
+    return {
+        "value": mathml(_equation(known.value, result)),
+        "to": [mathml(_equation(to, f"d({letter})")) for to, letter in zip(known.to, letters * (len(known.to) or 1), strict=False)],
+        "words": known.words,
+        "letters": letters,
+        "derivation": "" if known.to else " ".join((inspect.getdoc(rules[0]) or "").split()),
+        "sources": [*sources.values()],
+    }
+
+
+def letters_of(row):
+    """The letters that the row's rules give to the arguments, in order: x, y; q, k, v, mask ..."""
+    rule, skipped = (row.backward, 4) if isinstance(row, KernelRow) else (rule_functions(row)[0], 2)
+    if isinstance(row, EachRow):
+        return ["x_i"]
+    if not isinstance(row, (Row, KernelRow)):
+        return []
+    return [q.name.lstrip("_") for q in inspect.signature(rule).parameters.values() if q.kind is q.POSITIONAL_OR_KEYWORD][skipped:]
+
+
+def rule_functions(row):
+    """The functions in whose source the row's rules are written."""
+    if isinstance(row, KernelRow):
+        return [row.backward]
+    if isinstance(row, EachRow):
+        return [row.rules]
+    return [rule for rule in row.rules if rule] if isinstance(row, Row) else [type(row).vjp]
+
+
+def source_of(rule):
+    """{"text": its source, "where": "minigrad/ops.py, line 12"}. Of a long function its head with the docstring."""
+    lines, first = inspect.getsourcelines(rule)
+    path = Path(inspect.getsourcefile(rule))
+    shown = path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else path.name
+    if len(lines) > LONG:
+        lines = [*_head(lines), "    ...\n"]
+    return {"text": textwrap.dedent("".join(lines)).rstrip(), "where": f"{shown}, line {first}"}
+
+
+def _head(lines):
+    """The lines of a function up to the end of its docstring."""
+    definition = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    has_docstring = ast.get_docstring(definition) is not None
+    return lines[: definition.body[0].end_lineno if has_docstring else definition.body[0].lineno - 1]
+
+
+def _equation(text, left):
+    return text if not text or " = " in text else f"{left} = {text}"
+
+
+# ---------------------------------------------------------------- MathML
+
+SIGNS = {"pi": "π", "epsilon": "ε", "Phi": "Φ"}
+FUNCTIONS_OF_INDEX = {"Sum": "∑", "Prod": "∏", "max": "max", "min": "min"}
+OPERATORS = {ast.Add: "+", ast.Sub: "−", ast.Mult: "·", ast.MatMult: " "}
+COMPARISONS = {ast.Gt: ">", ast.Lt: "<", ast.GtE: "≥", ast.LtE: "≤", ast.Eq: "=", ast.NotEq: "≠"}
+BINDING = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.MatMult: 2, ast.Div: 2, ast.Pow: 4}
+
+
+def mathml(text):
+    """A formula set in MathML; "" for none."""
+    if not text:
+        return ""
+    sides = [_set(ast.parse(side, mode="eval").body) for side in text.split(" = ")]
+    return f"<math>{_sign('=').join(sides)}</math>"
+
+
+def _set(tree):
+    """One part of a formula as an element."""
+    return globals()[f"_set_{type(tree).__name__.lower()}"](tree)
+
+
+def _sign(text):
+    return f"<mo>{html.escape(text)}</mo>"
+
+
+def _row(*parts):
+    return f"<mrow>{''.join(parts)}</mrow>"
+
+
+def _bracketed(inner, left="(", right=")"):
+    return _row(_sign(left), inner, _sign(right))
+
+
+def _set_name(tree):
+    """x; with underscores x_i, and x_k_i for an index that has an index."""
+    first, *rest = tree.id.split("_")
+    name = f"<mi>{SIGNS.get(first, first)}</mi>"
+    return f"<msub>{name}{_set_name(ast.Name('_'.join(rest)))}</msub>" if rest else name
+
+
+def _set_constant(tree):
+    return f"<mn>{tree.value}</mn>"
+
+
+def _set_unaryop(tree):
+    return _row(_sign("−"), _inside(tree.operand, 2))
+
+
+def _set_binop(tree):
+    kind = type(tree.op)
+    if kind is ast.Div:
+        return f"<mfrac>{_set(tree.left)}{_set(tree.right)}</mfrac>"
+    if kind is ast.Pow:
+        return f"<msup>{_inside(tree.left, 5)}{_set(tree.right)}</msup>"
+    binds = BINDING[kind]
+    between = '<mspace width="0.25em"/>' if kind is ast.MatMult else _sign(OPERATORS[kind])
+    return _row(_inside(tree.left, binds), between, _inside(tree.right, binds + (kind is ast.Sub)))
+
+
+def _inside(tree, binds):
+    """A part of something that binds so tightly: in brackets where it binds less itself. A fraction needs none beside a product."""
+    own = BINDING.get(type(getattr(tree, "op", None)), 1 if isinstance(tree, ast.UnaryOp) else 5)
+    is_fraction = isinstance(getattr(tree, "op", None), ast.Div)
+    return _bracketed(_set(tree)) if own < binds and not (is_fraction and binds <= 2) else _set(tree)
+
+
+def _set_list(tree):
+    """[x > 0]: 1 where it holds, else 0."""
+    return _bracketed(_set(tree.elts[0]), "[", "]")
+
+
+def _set_compare(tree):
+    return _row(_set(tree.left), _sign(COMPARISONS[type(tree.ops[0])]), _set(tree.comparators[0]))
+
+
+def _set_call(tree):
+    name, args = tree.func.id, tree.args
+    if name in FUNCTIONS_OF_INDEX and len(args) == 2 and _is_index(args[0]):
+        return _row(f"<munder>{_sign(FUNCTIONS_OF_INDEX[name])}{_set(args[0])}</munder>", _inside(args[1], 2))
+    inner = _sign(",").join(map(_set, args))
+    special = {
+        "d": lambda: f"<mfrac><mrow><mo>∂</mo><mi>L</mi></mrow><mrow><mo>∂</mo>{inner}</mrow></mfrac>",
+        "sqrt": lambda: f"<msqrt>{inner}</msqrt>",
+        "exp": lambda: f"<msup><mi>e</mi>{_set(args[0])}</msup>",
+        "abs": lambda: _bracketed(inner, "|", "|"),
+        "T": lambda: f"<msup>{_inside(args[0], 5)}<mi>T</mi></msup>",
+        "inv": lambda: f"<msup>{_inside(args[0], 5)}<mrow>{_sign('−')}<mn>1</mn></mrow></msup>",
+    }
+    return special[name]() if name in special else _row(_set_name(tree.func), _bracketed(inner))
+
+
+def _is_index(tree):
+    return isinstance(tree, ast.Compare) or isinstance(tree, ast.Name) and tree.id in ("i", "j")
