@@ -23,13 +23,14 @@ def main(argv=None):
     options = parse(argv)
     with said("minigrad.attend", UsageError, saving.FileProblem, ValueError, NotImplementedError) as outcome:
         recipe, model = load_models().load_run(options.run)
+        recorded = load_models("attended").recorded
         texts = options.text or [getattr(recipe, "example", None)]
         if not texts[0]:
             raise UsageError(f'give a text to look at: python -m minigrad.attend {options.run} "..."')
         with blas_threads(1):
-            records = [record(recipe, model, text) for text in texts]
+            records = [recorded(recipe, model, text) for text in texts]
         path = Path(options.out or Path(options.run) / "attention.html")
-        write(records, path, f"What {recipe.name} looks at")
+        write(records, path, f"What the model of {Path(options.run).name} looks at")
         print(f"Saved {path}: {summary(records[0][1])}. Open it in a browser.")
         return 0
     return outcome.status
@@ -41,13 +42,6 @@ def parse(argv):
     parser.add_argument("text", nargs="*", help='what the model is to read, such as "29th of november 2026"; several make a page of several; none: the recipe\'s example')  # fmt: skip
     parser.add_argument("--out", metavar="FILE", help="the page (default: attention.html in the run's folder)")
     return parser.parse_args(argv)
-
-
-def record(recipe, model, text):
-    """(name, rows) of a text: the name says what was read and what was written."""
-    inputs, labels = recipe.reading(model, text)
-    written = "".join(labels["writes"]).removesuffix("end").replace("␣", " ").strip()
-    return f"{text} → {written}", load_models("attended").attended(model, *inputs, **labels)
 
 
 def write(records, path, title):

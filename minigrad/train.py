@@ -1,4 +1,4 @@
-"""python -m minigrad.train [RECIPE]: train a model and leave a run folder with the weights, the figures and two pictures.
+"""python -m minigrad.train [RECIPE]: train a model and leave a run folder with the weights, the figures and a report.
 
 Knows the command line and how a run is shown; what is learned stands in the recipe, the loop in trainer.py.
 """
@@ -6,11 +6,12 @@ Knows the command line and how a run is shown; what is learned stands in the rec
 import argparse
 import contextlib
 import json
+import shlex
 import sys
 from pathlib import Path
 
-from minigrad import manual_seed, saving
-from minigrad._doors import Parser, UsageError, load_models, open_door, said, settings_of
+from minigrad import manual_seed, saving, viz
+from minigrad._doors import GENERAL, Parser, UsageError, load_models, open_door, said, settings_of
 from minigrad.machine import blas_threads, peak_memory
 from minigrad.sharing import Sharing, cores, trial
 from minigrad.trainer import TrainingError, fit
@@ -31,7 +32,8 @@ examples:
   python -m minigrad.train my_recipe.py             a recipe of your own: a file with a class that extends
                                                     minigrad.trainer.Recipe
 
-A run's folder holds config.json (settings), metrics.jsonl (a line a step), model.safetensors and pictures. Try other settings and compare the folders: that is what they are for.
+A run's folder holds config.json (settings), metrics.jsonl (a line a step), model.safetensors, pictures and
+report.html, which shows all of it in a browser. Try other settings and compare the folders: that is what they are for.
 """
 
 
@@ -138,6 +140,21 @@ def chosen_settings(options, recipe):
     return settings_of(recipe, given, options.set)
 
 
+def repeated(recipe, options):
+    """The command that repeats a run: what differs from the defaults; of a whole path the last part, as folders differ between machines."""
+    defaults, words = {**GENERAL, **recipe.defaults}, ["python -m minigrad.train", relative(options.recipe)]
+    for key, value in recipe.settings.items():
+        if key in defaults and value != defaults[key]:
+            option = f"--{key.replace('_', '-')} " if key in vars(options) else f"--set {key}="
+            words.append(option + shlex.quote(str(relative(value))))
+    words.append(f"--seed {options.seed}")
+    return " ".join(words + [f"--threads {options.threads} --share {options.share}"] * (options.threads > 1))
+
+
+def relative(value):
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+
+
 def open_folder(out, name):
     """The run's folder, made anew; one that holds something already is never written over."""
     if out is None:
@@ -192,7 +209,8 @@ def run(recipe, model, folder, options, sharing=None):
     say(f"{type(model).__name__} of {parameters:,} parameters, {settings['steps']} steps of {settings['batch_size']}, seed {options.seed} -> {folder}")  # fmt: skip
     if recipe.note:
         say(recipe.note)
-    show = Progress(recipe, settings["steps"], folder, options.quiet)
+    diary = viz.Diary(recipe, model, load_models("attended").attended, repeated(recipe, options), options.threads)
+    show = Progress(recipe, settings["steps"], folder, options.quiet, diary)
     stopped = False
     try:
         fit(recipe, model, show, sharing=sharing)
@@ -204,14 +222,14 @@ def run(recipe, model, folder, options, sharing=None):
     if stopped:
         say(f"Stopped after {len(show.rows)} steps; what was learned so far is kept.")
     try:
-        finish(recipe, model.eval(), folder, show.rows, say)
+        finish(recipe, model.eval(), folder, show.rows, say, diary)
     except KeyboardInterrupt:
         say(f"\nStopped before the test was over; the weights are in {folder}.")
         stopped = True
     return 130 if stopped else 0
 
 
-def finish(recipe, model, folder, rows, say):
+def finish(recipe, model, folder, rows, say, diary):
     """Test the trained model, draw, and say what there is and what to do with it."""
     say("Testing on held-out data ...")
     figures = recipe.evaluate(model, final=True)
@@ -219,22 +237,25 @@ def finish(recipe, model, folder, rows, say):
     memory = {"peak memory MB": peak_memory()}
     saving.save_json(folder / "result.json", {**figures, "steps": len(rows), "training seconds": seconds, **memory})
     report({**figures, **{name: mb for name, mb in memory.items() if mb}}, recipe, seconds, say)
-    pictures(recipe, model, folder, rows, figures, say)
+    names = pictures(recipe, model, folder, rows, figures)
+    names += diary.finish(folder, rows, figures)
+    say(f"Saved in {folder}: model.safetensors, config.json, metrics.jsonl, result.json, {', '.join(names)}. Open {folder / 'report.html'} in a browser to see it all.")
     farewell(recipe, folder, say)
 
 
 class Progress:
     """Listens to the training: a bar in a terminal, a line now and then elsewhere; writes metrics.jsonl as it goes."""
 
-    def __init__(self, recipe, steps, folder, quiet):
+    def __init__(self, recipe, steps, folder, quiet, diary):
         from tqdm import tqdm
 
-        self.recipe, self.quiet, self.rows = recipe, quiet, []
+        self.recipe, self.quiet, self.diary, self.rows = recipe, quiet, diary, []
         self.log = open(folder / "metrics.jsonl", "w", encoding="utf-8")
         self.live = sys.stderr.isatty() and not quiet
         self.bar = tqdm(total=steps, disable=not self.live, unit="step", dynamic_ncols=True)
 
     def __call__(self, row):
+        self.diary(row)
         self.rows.append(row)
         self.log.write(json.dumps(row, default=float) + "\n")
         self.bar.update()
@@ -304,10 +325,8 @@ def table(figures, percent=False):
     return ["      " + f"{first:20s}" + "".join(f"{cell!s:>9s}" for cell in rest) for first, *rest in [["", *columns], *rows]]
 
 
-def pictures(recipe, model, folder, rows, figures, say):
+def pictures(recipe, model, folder, rows, figures):
     """loss.png, attention.png where the recipe can show what its model looks at, and what the recipe draws itself."""
-    from minigrad import viz
-
     names = []
     if rows:
         viz.curve(rows, folder / "loss.png", recipe.metric, f"{recipe.name}: {len(rows)} steps", recipe.share)
@@ -318,8 +337,7 @@ def pictures(recipe, model, folder, rows, figures, say):
         title = getattr(recipe, "attention_title", "What the decoder looks at in the source while it writes each character")
         viz.attention_map(weights, read[0] if read else recipe.example, written, folder / "attention.png", title)
         names.append("attention.png")
-    names += recipe.pictures(model, folder, rows, figures)
-    say(f"Saved in {folder}: model.safetensors, config.json, metrics.jsonl, result.json and the picture{'s' * (len(names) != 1)} {' and '.join(names) or '(none)'}")
+    return names + recipe.pictures(model, folder, rows, figures)
 
 
 def farewell(recipe, folder, say):

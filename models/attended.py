@@ -38,6 +38,13 @@ def attended(model, *inputs, names=None, writes=None):
     return [_labelled(path, layer, weights, names, writes) for path, layer, weights in found]
 
 
+def recorded(recipe, model, text):
+    """(name, rows) of what a recipe's model looks at while it answers a text: the name says what was read and what was written."""
+    inputs, labels = recipe.reading(model, text)
+    written = "".join(labels["writes"]).removesuffix("end").replace("␣", " ").strip()
+    return f"{text} → {written}", attended(model, *inputs, **labels)
+
+
 @contextmanager
 def keeping(layers):
     """Let these layers keep their weights for a while."""

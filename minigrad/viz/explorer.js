@@ -1,6 +1,6 @@
 // The attention explorer's script. DATA.records: [{name, layers: [{path, kind, shape, weights, queries, keys, writes, entropy, most}]}].
 const $ = id => document.getElementById(id);
-const chosen = { record: 0, kind: null, layer: 0, head: 0, query: 0 };
+const chosen = { record: 0, kind: null, layer: 0, head: 0, query: 0, key: null };
 const percent = w => (100 * w).toPrecision(3) + " %";
 
 // ---------------------------------------------------------------- the numbers
@@ -84,7 +84,7 @@ function drawHead(grid, layer, index, head) {
 
 function drawMap() { // the chosen head, large, with its tokens at the edges
   const [, queries, keys] = layer().shape, canvas = $("map"), pen = canvas.getContext("2d");
-  const size = Math.max(6, Math.min(22, Math.floor(460 / Math.max(queries, keys))));
+  const size = Math.max(6, Math.min(22, Math.floor(Math.min(460, $("view").clientWidth - 90) / Math.max(queries, keys))));
   const labels = size >= 10, letters = `${Math.min(13, size)}px "DejaVu Sans Mono", Menlo, Consolas, monospace`;
   pen.font = letters;
   const longest = names => labels ? 6 + Math.max(...names.map(name => pen.measureText(name).width)) : 0;
@@ -138,6 +138,7 @@ function drawKeys() {
     make("small", veiled ? "hidden" : w < 0.0005 ? "0" : w.toFixed(3), item);
     item.title = veiled ? "comes later, so it is hidden" : `place ${key + 1}: ${w.toPrecision(4)}`;
     item.classList.toggle("hidden", veiled);
+    item.classList.toggle("pointed", key === chosen.key);
     tint(item, w);
   });
 }
@@ -145,13 +146,15 @@ function drawKeys() {
 // ---------------------------------------------------------------- choosing
 
 function choose(change) { // draw only what the change touches
-  Object.assign(chosen, change);
+  Object.assign(chosen, { key: null }, change);
   const fresh = "record" in change || "kind" in change;
-  if (fresh) Object.assign(chosen, { layer: Math.min(chosen.layer, layers().length - 1) });
+  if (fresh) Object.assign(chosen, sharpest());
   chosen.head = Math.min(chosen.head, layer().shape[0]);
   chosen.query = Math.min(chosen.query, layer().queries.length - 1);
   if (fresh) drawHeads();
   if (fresh || "layer" in change) drawQueries();
+  $("panel").setAttribute("aria-labelledby", "tab-" + chosen.kind);
+  $("most").textContent = layer().most.toFixed(2);
   $("about").textContent = DATA.kinds[chosen.kind][1];
   $("chosen").textContent = `Layer ${chosen.layer + 1}, ${headName(chosen.head)}`;
   $("map").setAttribute("aria-label", `Map of the weights of ${$("chosen").textContent}; the numbers stand beside it.`);
@@ -160,6 +163,13 @@ function choose(change) { // draw only what the change touches
   mark($("tabs"), "aria-selected", button => button.dataset.kind === chosen.kind);
   mark($("heads"), "aria-pressed", button => +button.dataset.layer === chosen.layer && +button.dataset.head === chosen.head);
   mark($("queries"), "aria-pressed", (button, index) => index === chosen.query);
+}
+
+function sharpest() { // where there is most to see: the head that looks least widely, and a token in the middle of those that write
+  const heads = layers().flatMap((one, layer) => one.entropy.slice(0, -1).map((bits, head) => ({ layer, head, bits })));
+  const { layer, head } = heads.reduce((best, next) => next.bits <= best.bits ? next : best);
+  const { queries, writes } = layers()[layer], writing = queries.map((_, q) => q).filter(q => !writes.length || writes[q]);
+  return { layer, head, query: writing[writing.length >> 1] || 0 };
 }
 
 function mark(group, attribute, isChosen) { // one of a group; only that one is reached with the tab key
@@ -182,8 +192,11 @@ function arrows(group, down) { // arrow keys move to the neighbour and choose it
 }
 
 function pointed(event) { // from the map to the row under the pointer
-  const box = $("map").getBoundingClientRect(), query = Math.floor((event.clientY - box.top - drawMap.top) / drawMap.size);
-  if (query >= 0 && query < layer().queries.length && query !== chosen.query) choose({ query });
+  const box = $("map").getBoundingClientRect(), [, queries, keys] = layer().shape;
+  const query = Math.floor((event.clientY - box.top - drawMap.top) / drawMap.size);
+  const key = Math.floor((event.clientX - box.left - drawMap.left) / drawMap.size);
+  const inside = query >= 0 && query < queries && key >= 0 && key < keys;
+  if (inside && (query !== chosen.query || key !== chosen.key)) choose({ query, key });
 }
 
 function chooseRecord(record) {
@@ -197,6 +210,7 @@ function chooseRecord(record) {
     tab.setAttribute("role", "tab");
     tab.setAttribute("aria-controls", "panel");
   }
+  $("text").textContent = DATA.records[record].name;
   choose({ record, kind: kinds.includes(chosen.kind) ? chosen.kind : kinds[kinds.length - 1] });
 }
 

@@ -12,9 +12,9 @@ from minigrad.viz import page as pages
 
 LONGEST, MOST = 128, 1_000_000  # tokens of a text, and weights on a page (of 5.3 bytes each)
 KINDS = {
-    "encoder": ("Both ways", "Self-attention of an encoder: every token looks at all tokens of its text, before and after it."),
-    "decoder": ("Looking back", "Self-attention of a decoder: every token looks at itself and those before it; what comes later is hidden from it."),
-    "cross": ("At the source", "Cross-attention: every token of what is written looks at all tokens of the source."),
+    "encoder": ("Encoder", "Self-attention: every token looks at all tokens of its own text, those before it and those after it."),
+    "decoder": ("Decoder", "Self-attention that looks back: every token looks at itself and at those before it; what comes later is hidden from it."),
+    "cross": ("Cross", "Cross-attention: every token of what is being written looks at all tokens of the source."),
 }  # fmt: skip
 SHOWN = {" ": "␣", "\n": "↵", "\t": "⇥"}
 
@@ -85,25 +85,27 @@ def most(shape, kind):
 
 BODY = """
 <div id="explorer">
-<p class="soft">A darker field is a larger share of the attention:
-<span id="legend" aria-hidden="true"></span> (the shades follow the square root, so that small shares can be seen).</p>
-<p><label id="texts">Text <select id="record"></select></label></p>
+<h2 id="text"></h2>
+<p><label id="texts">Shown: <select id="record"></select></label></p>
+<p class="soft">In an attention layer every token takes up something of other tokens; the weights shown here say which share from
+which, and those of one token sum to 1. Several heads do so side by side, each in its own way.
+A stronger shade is a larger share: <span id="legend"></span> (it follows the square root, so that small shares can be seen).</p>
 <div role="tablist" id="tabs" aria-label="Kinds of attention"></div>
 <div id="panel" role="tabpanel">
 <p id="about"></p>
-<h2>All heads</h2>
-<p class="soft">A row is a layer, the last picture in it the average of its heads. In each picture a row of fields is a token that looks, and a
-column a token that is looked at. Below it the entropy, in bits: 0 means that every token looks at one other, and the figure after
-"of" that it looks everywhere alike. Choose one to see it larger (arrow keys move).</p>
+<h3>All heads</h3>
+<p class="soft">One picture a head, one row a layer; the last is the average of the heads. In a picture, a row of fields is a token that looks,
+a column one that is looked at. Below stands the entropy, how widely the head looks: 0 bits is at one token only,
+<span id="most"></span> bits at all alike. Choose a head to see it large; arrow keys move.</p>
 <div class="scroll"><div id="heads" role="group" aria-label="Heads"></div></div>
-<h2 id="chosen"></h2>
-<p class="soft">Point at a token that looks, or move with the arrow keys.</p>
+<h3 id="chosen"></h3>
+<p class="soft">Point at a row of the map, or at a token that looks; arrow keys move from one to the next.</p>
 <div id="view">
 <div class="scroll"><canvas id="map" role="img"></canvas></div>
 <div>
-<h3 id="from">Who looks</h3>
+<h4 id="from">Who looks</h4>
 <div id="queries" role="group" aria-labelledby="from"></div>
-<h3 id="said" aria-live="polite"></h3>
+<h4 id="said" aria-live="polite"></h4>
 <ol id="keys" aria-labelledby="said"></ol>
 </div>
 </div>

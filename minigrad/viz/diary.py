@@ -1,0 +1,102 @@
+"""What a run's report is made of, gathered while a model trains and when it has trained: gradients by layer, activations before
+and after, what attention looked at before and after. Knows recipes and models by what they can do; not the page (report.py).
+"""
+
+import numpy as np
+
+from minigrad import no_grad
+from minigrad.viz.pictures import charts
+from minigrad.viz.report import NORMS, layer_of, report
+from minigrad.viz.trace import trace_call
+
+BEFORE, AFTER = "before training", "after training"
+OUTSIDE = "the loss"
+
+
+class Diary:
+    """A listener of the training loop, made before it starts; `finish` writes report.html and layers.png.
+
+    attended   models.attended.attended, or what does the same: (model, *inputs, names, writes) -> rows
+    command    what repeats the run, as it is typed
+    """
+
+    def __init__(self, recipe, model, attended, command, threads=1, times=60):
+        self.recipe, self.model, self.attended, self.command, self.threads = recipe, model, attended, command, threads
+        self.every = max(1, recipe.settings["steps"] // times)
+        self.first = {name: t.data.copy() for name, t in model.state_dict().items()}
+        self.scales = {BEFORE: activation_scale(recipe, model)}
+
+    def __call__(self, row):
+        """Put the gradients' lengths by layer into the row of some steps, before they are forgotten."""
+        if row["step"] == 1 or row["step"] % self.every == 0:
+            row[NORMS] = layer_norms(self.model)
+
+    def finish(self, folder, rows, figures):
+        """Write the report; returns the names of the files."""
+        recipe, model = self.recipe, self.model
+        self.scales[AFTER] = activation_scale(recipe, model)
+        run = {"name": folder.name, "help": recipe.help, "metric": recipe.metric, "share": recipe.share, "shown": recipe.shown, "command": self.command}
+        parameters = {name: p.numel() for name, p in model.named_parameters()}
+        report(folder / "report.html", run, rows, figures, recipe.settings, parameters, self.scales, self.looked(), self.threads)
+        return ["report.html", *self.picture(folder, rows)]
+
+    def looked(self):
+        """[(name, rows)] of the recipe's example after and before training, the same tokens both times; or why there are none."""
+        if not any(hasattr(module, "keep_weights") for module in self.model.modules()):
+            return "This model has no attention, so there is nothing that it looks at."
+        text = getattr(self.recipe, "example", None)
+        if not text:
+            return "The recipe has no example (an attribute `example`) whose attention could be shown; python -m minigrad.attend takes any text."
+        try:
+            inputs, labels = self.recipe.reading(self.model, text)
+        except (NotImplementedError, ValueError) as problem:
+            return str(problem)
+        after = self.attended(self.model, *inputs, **labels)
+        return [(f"{text}, {AFTER}", after), (f"{text}, {BEFORE}", self._untrained(lambda: self.attended(self.model, *inputs, **labels)))]
+
+    def _untrained(self, look):
+        """What `look` gives while the model has its first weights."""
+        trained = {name: t.data.copy() for name, t in self.model.state_dict().items()}
+        self.model.load_state_dict(self.first)
+        try:
+            return look()
+        finally:
+            self.model.load_state_dict(trained)
+
+    def picture(self, folder, rows):
+        """layers.png: gradients and activations by layer."""
+        measured = {row["step"]: row[NORMS] for row in rows if NORMS in row}
+        if not measured:
+            return []
+        layers = list(next(iter(measured.values())))
+        norms = {layer: {step: norm[layer] for step, norm in measured.items() if layer in norm} for layer in layers}
+        gradient = dict(title="gradients by layer, as the steps use them", xlabel="step", ylabel="length of the gradient", curves=norms, log=True)
+        names = list(self.scales[BEFORE])
+        depth = {when: {names.index(layer) + 1: size for layer, size in scale.items() if layer in names} for when, scale in self.scales.items()}
+        scale = dict(title="what the layers hand on, in the order they ended", xlabel="layer", ylabel="root mean square", curves=depth, log=True)
+        charts([gradient, scale], folder / "layers.png", ", ".join(f"{i + 1} {name}" for i, name in enumerate(names)))
+        return ["layers.png"]
+
+
+def layer_norms(model):
+    """{layer: the length of its parameters' gradients together}, as they are now."""
+    squares = {}
+    for path, p in model.named_parameters():
+        if p.grad is not None:
+            flat = p.grad.data.ravel()
+            squares[layer_of(path)] = squares.get(layer_of(path), 0.0) + float(np.dot(flat, flat))
+    return {layer: square**0.5 for layer, square in squares.items()}
+
+
+@no_grad()
+def activation_scale(recipe, model):
+    """{layer: the root mean square of what it hands on} for the first batch, in the order in which the layers ended."""
+    with model.evaluating():
+        trace = trace_call(lambda: recipe.loss(model, recipe.batch(0)), model, outside=OUTSIDE)
+    last = {}
+    for step in trace.steps:
+        if step.module != OUTSIDE:
+            layer = layer_of(step.module) or "the model's output"
+            last.pop(layer, None)  # so that the layers stand in the order in which they ended
+            last[layer] = (step.mean**2 + step.std**2) ** 0.5
+    return last

@@ -1,0 +1,176 @@
+"""A run's report: one page with what was learned, how, from which settings, and the command that repeats it.
+
+Knows the rows of the training loop (minigrad.trainer.fit), figures, and attention as explorer.py shows it; no models and no
+recipes. What it shows is gathered by diary.py.
+"""
+
+import html
+import platform
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from minigrad.viz import page as pages
+from minigrad.viz import svg
+from minigrad.viz.explorer import as_records, explorer
+
+NORMS = "gradient norm by layer"  # the key in a row
+STYLE = """
+.wide { overflow-wrap: anywhere; } pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .2rem 0; }
+nav { display: flex; flex-wrap: wrap; gap: .2rem 1rem; } dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: 0; }
+dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; } .right { color: var(--leaf); } .wrong { color: var(--backward); }
+.figure { font-size: 1.3rem; } .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 0 1.5rem; }
+"""
+
+
+def layer_of(path):
+    """The layer that a parameter or module belongs to: encoder.0 of encoder.0.linear1.weight, embedding of embedding.weight."""
+    parts = path.split(".")
+    number = next((i for i, part in enumerate(parts) if part.isdigit()), 0)
+    return ".".join(parts[: number + 1])
+
+
+def report(path, run, rows, figures, settings, parameters, scales, looked, threads=1):
+    """Write report.html.
+
+    run          {"name", "help", "metric", "shown" (how the metric is printed), "command", "recipe"}
+    rows         those of the training loop           figures     those of the final evaluation
+    settings     the recipe's                         parameters  {name: how many numbers}
+    scales       {"before training": {layer: root mean square}, "after training": ...}
+    looked       [(name, rows of attention)], or a sentence that says why there are none
+    """
+    parts, why = _explorer(looked)
+    sections = {
+        "Learning": _learning(rows, run), "Samples": _samples(rows), "Layers": _layers(rows, scales),
+        "Attention": ATTENTION + parts["body"] if parts else f"<p>{_text(why)}</p>",
+        "Figures": _figures(figures), "Settings": _settings(settings, parameters, threads, run),
+    }  # fmt: skip
+    links = "".join(f'<a href="#{name}">{name}</a>' for name in sections)
+    body = f"<h1>{_text(run['name'])}: what happened in training</h1><p>{_text(run['help'] or '')}</p>{_summary(rows, figures, run, parameters)}<nav>{links}</nav>"
+    body += "".join(f'<section id="{name}"><h2>{name}</h2>{content}</section>' for name, content in sections.items())
+    parts = parts or {"data": None, "script": "", "style": ""}
+    return pages.save(pages.page(f"{run['name']}: report", body, parts["data"], parts["script"], svg.STYLE + parts["style"] + STYLE), path)
+
+
+def _explorer(looked):
+    if isinstance(looked, str):
+        return None, looked
+    try:
+        return explorer(as_records(looked)), None
+    except ValueError as problem:
+        return None, str(problem)
+
+
+def _summary(rows, figures, run, parameters):
+    if not rows:
+        return "<p>The run was stopped before its first step.</p>"
+    said = f"{_text(run['metric'])} on held-out data: <strong>{_text(run['shown'](figures[run['metric']]))}</strong>, " if run["metric"] in figures else ""
+    last, count = rows[-1], sum(parameters.values())
+    return f'<p class="figure">{said}after {last["step"]:,} steps and {last["seconds"]:.1f} s of training; {count:,} parameters.</p>'
+
+
+def _learning(rows, run):
+    if not rows:
+        return ""
+    over = lambda key: [(row["step"], row[key]) for row in rows if key in row]  # noqa: E731
+    positive = all(row["loss"] > 0 for row in rows)
+    charts = [svg.chart({"loss": over("loss")}, "The loss of each step's batch", "step", "loss", log=positive)]
+    if run["metric"] in rows[-1]:
+        ends = dict(low=0.0, high=1.0) if run["share"] else {}
+        charts.append(svg.chart({run["metric"]: over(run["metric"])}, f"{_text(run['metric'])}, on data never trained on", "step", run["metric"], **ends))
+    charts.append(svg.chart({"learning rate": over("lr")}, "The learning rate: a warmup, then down", "step", "learning rate"))
+    return f'<div class="charts">{"".join(charts)}</div>'
+
+
+def _layers(rows, scales):
+    measured = [(row["step"], row[NORMS]) for row in rows if NORMS in row]
+    layers = list(dict.fromkeys(layer for _, norms in measured for layer in norms))
+    curves = {layer: [(step, norms[layer]) for step, norms in measured if layer in norms] for layer in layers}
+    whole = {"all layers together, before": [(row["step"], row["gradient norm"]) for row in rows]}
+    names = list(dict.fromkeys(layer for scale in scales.values() for layer in scale))
+    depth = {name: [(names.index(layer), scale[layer]) for layer in names if layer in scale] for name, scale in scales.items()}
+    order = ", ".join(f"{i + 1} {name}" for i, name in enumerate(names))
+    charts = (
+        svg.chart(whole, "How long the gradient of all parameters is, before it is shortened to 1 where it is longer", "step", "gradient norm", log=True),
+        svg.chart(curves, "How long each layer's gradient is, as the step uses it: a layer far below the others learns little", "step", "gradient norm", log=True),
+        svg.chart(depth, f"How large the numbers are that each layer hands on (root mean square, first batch). In the order they ended: {_text(order)}", "layer", "root mean square", log=True, places=names),
+    )  # fmt: skip
+    return f'<div class="charts">{"".join(charts)}</div>'
+
+
+def _samples(rows):
+    """What the model answered as it learned; the last first, the others folded."""
+    shown = [(row["step"], row["samples"]) for row in rows if row.get("samples")]
+    if not shown:
+        return "<p>The recipe shows no samples.</p>"
+    blocks = [f"<details{' open' * (i in (0, len(shown) - 1))}><summary>step {step:,}</summary>{_sample_table(samples)}</details>" for i, (step, samples) in enumerate(shown)]
+    return "".join(blocks)
+
+
+def _sample_table(samples):
+    texts = "".join(f"<pre><span class='soft'>{_text(source)}</span>{_text(answer)}</pre>" for source, answer, target in samples if target is None)
+    lines = "".join(
+        f'<tr><td class="wide">{_text(source)}</td><td class="wide {"right" if answer == target else "wrong"}">{_text(answer)}</td>'
+        f'<td class="wide">{"✓ right" if answer == target else "✗ should be " + _text(target)}</td></tr>'
+        for source, answer, target in samples if target is not None
+    )  # fmt: skip
+    head = '<thead><tr><th scope="col">asked</th><th scope="col">answered</th><th scope="col"></th></tr></thead>'
+    return (f'<table class="number">{head}<tbody>{lines}</tbody></table>' if lines else "") + texts
+
+
+def _figures(figures):
+    """Numbers in a list; figures by a name, or by two, as tables."""
+    plain = {name: value for name, value in figures.items() if not isinstance(value, dict)}
+    out = _list({name: f"{value:.4g}" for name, value in plain.items()}) if plain else ""
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            out += f"<h3>{_text(name)}</h3>{_by_name(value)}"
+    return out or "<p>The recipe evaluates nothing.</p>"
+
+
+def _by_name(value):
+    if any(isinstance(inner, dict) for inner in value.values()):
+        columns = list(next(iter(value.values())))
+        return svg.table(["", *columns], [[name, *(f"{inner[column]:.3g}" for column in columns)] for name, inner in value.items()])
+    return svg.table([], [[name, f"{share:.3g}"] for name, share in value.items()])
+
+
+def _settings(settings, parameters, threads, run):
+    by_layer = {}
+    for name, count in parameters.items():
+        by_layer[layer_of(name)] = by_layer.get(layer_of(name), 0) + count
+    total = f"{sum(parameters.values()):,}"
+    return (
+        f"<p>To repeat this run:</p><pre><code>{_text(run['command'])}</code></pre>"
+        f"<h3>Configuration</h3>{_list(_said(settings))}"
+        f"<h3>Parameters</h3>{svg.table(['layer', 'numbers'], [*([name, f'{count:,}'] for name, count in by_layer.items()), ['together', total]])}"
+        f"<h3>Environment</h3>{_list(environment(threads))}"
+    )
+
+
+def environment(threads):
+    """What the run was computed with; no names of machines or folders."""
+    blas = np.show_config("dicts")["Build Dependencies"]["blas"]
+    return {
+        "Python": platform.python_version(), "NumPy": np.__version__, "matrix products by": f"{blas.get('name')} {blas.get('version', '')}",
+        "threads": threads, "system": f"{platform.system()} {platform.machine()}", "byte order": sys.byteorder,
+    }  # fmt: skip
+
+
+def _said(settings):
+    """What can be read of the settings: no vocabulary, and of whole paths, which name a machine's folders, the last part."""
+    short = {name: value for name, value in settings.items() if name != "vocabulary"}
+    return {name: Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value for name, value in short.items()}
+
+
+def _list(items):
+    return "<dl>" + "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in items.items()) + "</dl>"
+
+
+def _text(text):
+    return html.escape(str(text))
+
+
+ATTENTION = """<p class="soft">The same text before and after training, if there is a choice of texts below: the untrained model reads what the trained
+one wrote, so that the two can be compared field by field.</p>"""

@@ -1,0 +1,120 @@
+"""Line charts as SVG text, to stand in a page: they take the page's colours, dark or light. Knows numbers and names; no files."""
+
+import html
+import math
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 500, 270, 74, 46, 12, 14
+POINTS = 400  # of a curve; more would not be seen
+
+STYLE = """
+figure { margin: 0 0 1.2rem; } figure svg { width: 100%; max-width: 44rem; display: block; }
+figure text { fill: var(--ink); font-size: 13px; } figure .grid { stroke: var(--line); } figure .curve { fill: none; stroke-width: 1.8; }
+.names { list-style: none; margin: .2rem 0; padding: 0; display: flex; flex-wrap: wrap; gap: .1rem 1rem; font-size: .85rem; }
+.names svg { width: 1.6rem; height: .7rem; display: inline-block; vertical-align: middle; margin-right: .3rem; }
+@media (max-width: 40rem) { figure text { font-size: 16px; } }
+figure details { font-size: .85rem; } figcaption { margin-bottom: .3rem; }
+"""
+
+
+def chart(curves, caption, xlabel, ylabel, log=False, places=None, low=None, high=None):
+    """A figure: {name: [(x, y)]} as curves, their names below, and the numbers as a table for who cannot see them.
+
+    places      names of the whole numbers on the x axis, if it counts things
+    low, high   ends of the y axis, where the numbers should not decide
+    """
+    curves = {name: [(x, y) for x, y in points if math.isfinite(y) and (y > 0 or not log)] for name, points in curves.items()}
+    points = [point for one in curves.values() for point in one]
+    if not points:
+        return f"<figure><figcaption>{caption}</figcaption><p>Nothing was measured.</p></figure>"
+    x, y = _axis([x for x, _ in points], LEFT, WIDTH - RIGHT), _axis([y for _, y in points], HEIGHT - BOTTOM, TOP, log, low, high)
+    colours = {name: f"hsl({(210 + 360 * i / len(curves)) % 360:.0f} 65% 52%)" for i, name in enumerate(curves)}
+    drawn = "".join(_curve(x, y, thinned(one), colours[name], len(one) < 20) for name, one in curves.items())
+    drawing = _grid(x, y, log, places) + drawn + _words(xlabel, ylabel)
+    picture = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(caption)}; the numbers stand below">{drawing}</svg>'
+    names = "".join(f"<li>{_swatch(colours[name])}{html.escape(name)}</li>" for name in curves) if len(curves) > 1 else ""
+    return f'<figure><figcaption>{caption}</figcaption>{picture}<ul class="names">{names}</ul>{_numbers(curves, xlabel, places)}</figure>'
+
+
+def thinned(points):
+    """Of many points, neighbours together as their mean."""
+    size = -(-len(points) // POINTS)
+    parts = [points[i : i + size] for i in range(0, len(points), size)]
+    return [(part[-1][0], sum(y for _, y in part) / len(part)) for part in parts]
+
+
+class _axis:
+    """Where a number lies, and the round numbers to be marked."""
+
+    def __init__(self, values, start, end, log=False, low=None, high=None):
+        self.scale = math.log10 if log else float
+        low, high = min(values) if low is None else low, max(values) if high is None else high
+        self.low, self.high = self.scale(low), self.scale(high)
+        if self.low == self.high:
+            self.low, self.high = self.low - 0.5, self.high + 0.5
+        self.start, self.end = start, end
+        self.ticks = _powers(self.low, self.high) if log else _round(self.low, self.high)
+
+    def __call__(self, value):
+        return self.start + (self.scale(value) - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+def _round(low, high, count=6):
+    """Multiples of 1, 2 or 5 times a power of ten."""
+    rough = (high - low) / count
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
+    return [step * i for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _powers(low, high):
+    """Powers of ten; where these are few, 2 and 5 times them too."""
+    factors = (1,) if high - low > 2.5 else (1, 2, 5)
+    ticks = [f * 10.0**i for i in range(math.floor(low), math.ceil(high) + 1) for f in factors]
+    inside = [tick for tick in ticks if low - 1e-9 <= math.log10(tick) <= high + 1e-9]
+    return inside if len(inside) > 1 else [10**low, 10**high]
+
+
+def _curve(x, y, points, colour, dots):
+    line = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in points)
+    marks = "".join(f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="3" fill="{colour}"/>' for a, b in points) if dots else ""
+    return f'<polyline class="curve" stroke="{colour}" points="{line}"/>{marks}'
+
+
+def _grid(x, y, log, places):
+    lines = "".join(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(t):.1f}" y2="{y(t):.1f}"/>' for t in y.ticks)
+    texts = "".join(f'<text x="{LEFT - 6}" y="{y(t) + 4:.1f}" text-anchor="end">{t:.3g}</text>' for t in y.ticks)
+    if places is None:
+        return lines + texts + "".join(f'<text x="{x(t):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{t:g}</text>' for t in x.ticks)
+    at = HEIGHT - BOTTOM + 16
+    return lines + texts + "".join(f'<text x="{x(i):.1f}" y="{at}" text-anchor="middle">{i + 1}</text>' for i in range(len(places)))
+
+
+def _words(xlabel, ylabel):
+    middle = (HEIGHT - BOTTOM + TOP) / 2
+    return (
+        f'<text x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{html.escape(xlabel)}</text>'
+        f'<text transform="translate(14 {middle}) rotate(-90)" text-anchor="middle">{html.escape(ylabel)}</text>'
+    )
+
+
+def _swatch(colour):
+    return f'<svg viewBox="0 0 32 12" aria-hidden="true"><line x1="0" x2="32" y1="6" y2="6" stroke="{colour}" stroke-width="4"/></svg>'
+
+
+def _numbers(curves, xlabel, places):
+    """A table of up to a dozen places, evenly chosen, folded away."""
+    every = sorted({x for points in curves.values() for x, _ in points})
+    some = every if places else [every[round(i * (len(every) - 1) / 11)] for i in range(12)] if len(every) > 12 else every
+    rows = [[places[x] if places else f"{x:g}", *(f"{dict(points)[x]:.3g}" if x in dict(points) else "" for points in curves.values())] for x in some]
+    return f"<details><summary>the numbers</summary>{table([xlabel, *curves], rows)}</details>"
+
+
+def table(head, rows):
+    """An HTML table of texts, the first column naming the rows."""
+    first = "".join(f'<th scope="col">{html.escape(str(cell))}</th>' for cell in head)
+    rest = "".join(
+        f'<tr><th scope="row">{html.escape(str(name))}</th>' + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells) + "</tr>"
+        for name, *cells in rows
+    )
+    head = f"<thead><tr>{first}</tr></thead>" if any(head) else ""
+    return f'<div class="scroll"><table>{head}<tbody>{rest}</tbody></table></div>'
