@@ -142,6 +142,8 @@ def test_one_level_more_shows_what_is_in_a_layer():
     boxes = words(graph(*reversed(encoder_decoder()), depth=2))[0].values()
     inside = [box.split()[0] for box in boxes if "1 × 4 × 8" in box]
     assert {"self_attention", "cross_attention", "feed_forward", "residual1", "residual3"} <= set(inside)
+    assert [name for name, _ in encoder_decoder()[0].named_buffers()] == ["positions.table"]
+    assert "table 4 × 8 numbers" in boxes  # as many rows of it as there are tokens
     assert sum("MultiHeadAttention" in box for box in boxes) == 3  # of eight layers, two are drawn
 
 

@@ -219,7 +219,7 @@ class Look:
         if vertex.kind == "op":
             yield wide((font(name + " = ", bold=True) if name else "") + op_title(vertex, inline=not self.numbers))
         elif name or vertex.name:
-            yield wide(font(name or _within(vertex.name, box.frames[-1][0] if box.frames else ""), bold=True))
+            yield wide(font(_within(name or vertex.name, box.frames[-1][0] if box.frames else ""), bold=True))
         if vertex.kind == "constant":
             yield wide(constant_figures(vertex.value))
         elif self.numbers:

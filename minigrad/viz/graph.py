@@ -41,7 +41,7 @@ def graph(y, model=None, depth=None, names=None, gradient=None, backward=True, d
     direction = direction or ("LR" if numbers and scalars else "TB")
     if not backward and y.numel() != 1:
         caption = f"{caption} Forward only: the reverse pass starts from a single number, or from gradient=.".strip()
-    return Drawing(Look(layout, layout.drawn_as(vertices[-1]), named(vertices, (model and dict(model.named_buffers()) or {}) | (names or {})), numbers, backward, direction, caption).source(), caption)
+    return Drawing(Look(layout, layout.drawn_as(vertices[-1]), buffers(vertices, model) | named(vertices, names or {}), numbers, backward, direction, caption).source(), caption)
 
 
 def _check(y, model, depth, most):
@@ -63,6 +63,13 @@ def named(vertices, names):
             array = thing.data if isinstance(thing, Tensor) else thing
             found.update((v, name) for v in vertices if v.kind != "op" and _is_same(v.value, array) and not v.name)
     return found
+
+
+def buffers(vertices, model):
+    """{vertex: name} of the constants that are a buffer of the model, or a part of one: so many rows of the positions' table."""
+    held = [(name, b.data) for name, b in model.named_buffers()] if model is not None else []
+    arrays = [v for v in vertices if v.kind == "constant" and isinstance(v.value, np.ndarray)]
+    return {v: name for v in arrays for name, data in held if np.may_share_memory(v.value, data)}
 
 
 def _is_same(value, array):
