@@ -112,6 +112,13 @@ def test_names_come_from_the_model_or_from_locals():
     assert "<B>x</B>" in source and "<B>y = </B>" in source and source.count("<B>weight</B>") == 2
 
 
+def test_functions_of_several_values():
+    x = leaf(2, 6)
+    (a, b), parts = x.chunk(2, -1), x.split([1, 5], -1)
+    assert "split 2 of 2 × 3" in " ".join(text.replace(" shape", "") for text in words(graph((a * b).sum()))[0].values())
+    assert "2 values" in graph(parts[0].sum()).source
+
+
 def test_text_cannot_break_the_drawing():
     x = mg.tensor(1.0, requires_grad=True)
     assert "<B>a&lt;b&gt; &amp; &quot;c&quot;</B>" in graph(x * 2, names={'a<b> & "c"': x}).source

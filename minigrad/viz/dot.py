@@ -93,7 +93,7 @@ def figures(vertex, has_gradient):
     pairs = [("value", vertex.value, "forward")]
     if has_gradient and vertex.gradient is not None:
         pairs.append(("gradient", vertex.gradient, "backward"))
-    if np.ndim(vertex.value) == 2 and fits_grid(vertex.value):
+    if fits_grid(vertex.value) and np.ndim(vertex.value) == 2:
         yield "".join(cell(font(word, color, 10)) for word, _, color in pairs)
         yield "".join(cell(grid(x, color), CELLPADDING=3) for _, x, color in pairs)
         return
@@ -242,7 +242,7 @@ class Look:
         """What goes back on an arrow: += where it adds to what had come before; the number, if it is one; how broadcasting was undone."""
         share, lines = arrow.shares[0], []
         single = "module" not in (arrow.start.kind, arrow.end.kind)
-        if single and self.numbers and np.ndim(share.sent) == 0:
+        if single and self.numbers and share.parent.shape == ():
             lines = [number(share.sent)]
         if single and share.summed:
             self.seen.add("summed")
