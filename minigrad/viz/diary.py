@@ -24,7 +24,6 @@ class Diary:
         self.recipe, self.model, self.attended, self.command, self.threads = recipe, model, attended, command, threads
         self.every = max(1, recipe.settings["steps"] // times)
         self.first = {name: t.data.copy() for name, t in model.state_dict().items()}
-        self.scales = {BEFORE: activation_scale(recipe, model)}
 
     def __call__(self, row):
         """Put the gradients' lengths by layer into the row of some steps, before they are forgotten."""
@@ -34,11 +33,11 @@ class Diary:
     def finish(self, folder, rows, figures):
         """Write the report; returns the names of the files."""
         recipe, model = self.recipe, self.model
-        self.scales[AFTER] = activation_scale(recipe, model)
+        scales = {BEFORE: self._untrained(lambda: activation_scale(recipe, model)), AFTER: activation_scale(recipe, model)}
         run = {"name": folder.name, "help": recipe.help, "metric": recipe.metric, "share": recipe.share, "shown": recipe.shown, "command": self.command}
         parameters = {name: p.numel() for name, p in model.named_parameters()}
-        report(folder / "report.html", run, rows, figures, recipe.settings, parameters, self.scales, self.looked(), self.threads)
-        return ["report.html", *self.picture(folder, rows)]
+        report(folder / "report.html", run, rows, figures, recipe.settings, parameters, scales, self.looked(), self.threads)
+        return ["report.html", *self.picture(folder, rows, scales)]
 
     def looked(self):
         """[(name, rows)] of the recipe's example after and before training, the same tokens both times; or why there are none."""
@@ -63,7 +62,7 @@ class Diary:
         finally:
             self.model.load_state_dict(trained)
 
-    def picture(self, folder, rows):
+    def picture(self, folder, rows, scales):
         """layers.png: gradients and activations by layer."""
         measured = {row["step"]: row[NORMS] for row in rows if NORMS in row}
         if not measured:
@@ -71,8 +70,8 @@ class Diary:
         layers = list(next(iter(measured.values())))
         norms = {layer: {step: norm[layer] for step, norm in measured.items() if layer in norm} for layer in layers}
         gradient = dict(title="gradients by layer, as the steps use them", xlabel="step", ylabel="length of the gradient", curves=norms, log=True)
-        names = list(self.scales[BEFORE])
-        depth = {when: {names.index(layer) + 1: size for layer, size in scale.items() if layer in names} for when, scale in self.scales.items()}
+        names = list(scales[BEFORE])
+        depth = {when: {names.index(layer) + 1: size for layer, size in scale.items() if layer in names} for when, scale in scales.items()}
         scale = dict(title="what the layers hand on, in the order they ended", xlabel="layer", ylabel="root mean square", curves=depth, log=True)
         charts([gradient, scale], folder / "layers.png", ", ".join(f"{i + 1} {name}" for i, name in enumerate(names)))
         return ["layers.png"]

@@ -17,6 +17,7 @@ from minigrad.viz.explorer import as_records, explorer
 
 NORMS = "gradient norm by layer"  # the key in a row
 STYLE = """
+a { color: var(--forward); }
 .wide { overflow-wrap: anywhere; } pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .2rem 0; }
 nav { display: flex; flex-wrap: wrap; gap: .2rem 1rem; } dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; } .right { color: var(--leaf); } .wrong { color: var(--backward); }
@@ -79,7 +80,9 @@ def _learning(rows, run):
     if run["metric"] in rows[-1]:
         ends = dict(low=0.0, high=1.0) if run["share"] else {}
         charts.append(svg.chart({run["metric"]: over(run["metric"])}, f"{_text(run['metric'])}, on data never trained on", "step", run["metric"], **ends))
-    charts.append(svg.chart({"learning rate": over("lr")}, "The learning rate: a warmup, then down", "step", "learning rate"))
+    charts.append(svg.chart({"learning rate": over("lr")}, "The learning rate", "step", "learning rate"))
+    shortened = "How long the gradient is, of all parameters together; a longer one is shortened before the step (to 1, unless the recipe does otherwise)"
+    charts.append(svg.chart({"gradient norm": over("gradient norm")}, shortened, "step", "gradient norm", log=True))
     return f'<div class="charts">{"".join(charts)}</div>'
 
 
@@ -87,13 +90,11 @@ def _layers(rows, scales):
     measured = [(row["step"], row[NORMS]) for row in rows if NORMS in row]
     layers = list(dict.fromkeys(layer for _, norms in measured for layer in norms))
     curves = {layer: [(step, norms[layer]) for step, norms in measured if layer in norms] for layer in layers}
-    whole = {"all layers together, before": [(row["step"], row["gradient norm"]) for row in rows]}
     names = list(dict.fromkeys(layer for scale in scales.values() for layer in scale))
     depth = {name: [(names.index(layer), scale[layer]) for layer in names if layer in scale] for name, scale in scales.items()}
     order = ", ".join(f"{i + 1} {name}" for i, name in enumerate(names))
     charts = (
-        svg.chart(whole, "How long the gradient of all parameters is, before it is shortened to 1 where it is longer", "step", "gradient norm", log=True),
-        svg.chart(curves, "How long each layer's gradient is, as the step uses it: a layer far below the others learns little", "step", "gradient norm", log=True),
+        svg.chart(curves, "How long each layer's gradient is, as the step uses it (shortened, where it was too long)", "step", "gradient norm", log=True),
         svg.chart(depth, f"How large the numbers are that each layer hands on (root mean square, first batch). In the order they ended: {_text(order)}", "layer", "root mean square", log=True, places=names),
     )  # fmt: skip
     return f'<div class="charts">{"".join(charts)}</div>'
@@ -116,7 +117,7 @@ def _sample_table(samples):
         for source, answer, target in samples if target is not None
     )  # fmt: skip
     head = '<thead><tr><th scope="col">asked</th><th scope="col">answered</th><th scope="col"></th></tr></thead>'
-    return (f'<table class="number">{head}<tbody>{lines}</tbody></table>' if lines else "") + texts
+    return (f'<div class="scroll"><table class="number">{head}<tbody>{lines}</tbody></table></div>' if lines else "") + texts
 
 
 def _figures(figures):
@@ -173,4 +174,4 @@ def _text(text):
 
 
 ATTENTION = """<p class="soft">The same text before and after training, if there is a choice of texts below: the untrained model reads what the trained
-one wrote, so that the two can be compared field by field.</p>"""
+one wrote, so that the two can be compared field by field. For any other text, <code>python -m minigrad.attend RUN "text"</code> makes such a page.</p>"""

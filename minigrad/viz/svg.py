@@ -7,6 +7,7 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 500, 270, 74, 46, 12, 14
 POINTS = 400  # of a curve; more would not be seen
 
 STYLE = """
+:root { --tone: 40%; } @media (prefers-color-scheme: dark) { :root { --tone: 62%; } }
 figure { margin: 0 0 1.2rem; } figure svg { width: 100%; max-width: 44rem; display: block; }
 figure text { fill: var(--ink); font-size: 13px; } figure .grid { stroke: var(--line); } figure .curve { fill: none; stroke-width: 1.8; }
 .names { list-style: none; margin: .2rem 0; padding: 0; display: flex; flex-wrap: wrap; gap: .1rem 1rem; font-size: .85rem; }
@@ -27,7 +28,7 @@ def chart(curves, caption, xlabel, ylabel, log=False, places=None, low=None, hig
     if not points:
         return f"<figure><figcaption>{caption}</figcaption><p>Nothing was measured.</p></figure>"
     x, y = _axis([x for x, _ in points], LEFT, WIDTH - RIGHT), _axis([y for _, y in points], HEIGHT - BOTTOM, TOP, log, low, high)
-    colours = {name: f"hsl({(210 + 360 * i / len(curves)) % 360:.0f} 65% 52%)" for i, name in enumerate(curves)}
+    colours = {name: f"hsl({(210 + 360 * i / len(curves)) % 360:.0f} 65% var(--tone))" for i, name in enumerate(curves)}
     drawn = "".join(_curve(x, y, thinned(one), colours[name], len(one) < 20) for name, one in curves.items())
     drawing = _grid(x, y, log, places) + drawn + _words(xlabel, ylabel)
     picture = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(caption)}; the numbers stand below">{drawing}</svg>'
@@ -76,8 +77,8 @@ def _powers(low, high):
 
 def _curve(x, y, points, colour, dots):
     line = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in points)
-    marks = "".join(f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="3" fill="{colour}"/>' for a, b in points) if dots else ""
-    return f'<polyline class="curve" stroke="{colour}" points="{line}"/>{marks}'
+    marks = "".join(f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="3" style="fill: {colour}"/>' for a, b in points) if dots else ""
+    return f'<polyline class="curve" style="stroke: {colour}" points="{line}"/>{marks}'
 
 
 def _grid(x, y, log, places):
@@ -98,7 +99,7 @@ def _words(xlabel, ylabel):
 
 
 def _swatch(colour):
-    return f'<svg viewBox="0 0 32 12" aria-hidden="true"><line x1="0" x2="32" y1="6" y2="6" stroke="{colour}" stroke-width="4"/></svg>'
+    return f'<svg viewBox="0 0 32 12" aria-hidden="true"><line x1="0" x2="32" y1="6" y2="6" style="stroke: {colour}; stroke-width: 4"/></svg>'
 
 
 def _numbers(curves, xlabel, places):
