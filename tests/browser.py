@@ -56,3 +56,14 @@ def browser():
             yield chromium
         finally:
             chromium.close()
+
+
+def screenshot(path, out, width=1280, height=800, dark=False, do=None, full_page=False):
+    """A picture of a page in a file, after the JavaScript `do`."""
+    with opened(path, width, height, dark) as seen:
+        if do:
+            seen.page.evaluate(do)
+        seen.page.wait_for_timeout(800)  # scrolling is smooth
+        seen.page.screenshot(path=out, full_page=full_page)
+        seen.quiet()
+    return out

@@ -121,14 +121,14 @@ FORMULAS = {
     kernels.log_softmax: formula("y_i = x_i - ln(Sum(j, exp(x_j)))"),
     kernels.gelu: formula("x * Phi(x)", words="Phi(x) is the chance that a normal number is below x."),
     kernels.silu: formula("x / (1 + exp(-x))"),
-    kernels.linear: formula("x @ T(W) + b"),
-    kernels.layer_norm: formula("(x - mean(x)) / sqrt(var(x) + epsilon) * w + b"),
-    kernels.rms_norm: formula("x / sqrt(mean(x**2) + epsilon) * w"),
-    kernels.embedding: formula("y_i = W_k_i"),
+    kernels.linear: formula("x @ T(weight) + bias"),
+    kernels.layer_norm: formula("(x - mean(x)) / sqrt(var(x) + epsilon) * weight + bias"),
+    kernels.rms_norm: formula("x / sqrt(mean(x**2) + epsilon) * weight"),
+    kernels.embedding: formula("y_i = weight_k_i", words="k is the index: the rows of weight that it names."),
     kernels.attention: formula("softmax(q @ T(k) / sqrt(d_k)) @ v"),
     kernels.blocked_attention: formula("softmax(q @ T(k) / sqrt(d_k)) @ v"),
-    kernels.cross_entropy: formula("y_i = -ln(softmax(x_i)) * [target_i]"),
-    kernels.rnn_states: formula("h_t = tanh(u_t + W @ h_s)", words="s is the step before t."),
+    kernels.cross_entropy: formula("y_i = -ln(p_t_i)", words="p is the softmax of the logits, t the target of each row: the loss is large where the right class was thought unlikely."),
+    kernels.rnn_states: formula("h_t = tanh(u_t + weight @ h_s)", words="s is the step before t."),
     kernels.lstm_states: formula("c_t = f * c_s + i * n", words="s is the step before t; h = o tanh(c). The gates i, f, o and the news n come from u and h."),
     kernels.gru_states: formula("h_t = (1 - z) * n + z * h_s", words="s is the step before t; the gates r, z and the news n come from u and h."),
     recomputed: formula("", words="A checkpoint: what happened inside was not kept. It is run again, recording, and differentiated."),
@@ -209,7 +209,7 @@ def mathml(text):
     if not text:
         return ""
     sides = [_set(ast.parse(side, mode="eval").body) for side in text.split(" = ")]
-    return f"<math>{_sign('=').join(sides)}</math>"
+    return f'<math displaystyle="true">{_sign("=").join(sides)}</math>'
 
 
 def _set(tree):
@@ -257,7 +257,7 @@ def _set_binop(tree):
 
 def _inside(tree, binds):
     """A part of something that binds so tightly: in brackets where it binds less itself. A fraction needs none beside a product."""
-    own = BINDING.get(type(getattr(tree, "op", None)), 1 if isinstance(tree, ast.UnaryOp) else 5)
+    own = BINDING.get(type(getattr(tree, "op", None)), 2 if isinstance(tree, ast.UnaryOp) else 5)
     is_fraction = isinstance(getattr(tree, "op", None), ast.Div)
     return _bracketed(_set(tree)) if own < binds and not (is_fraction and binds <= 2) else _set(tree)
 

@@ -1,8 +1,9 @@
 """The reverse pass as a page to step through: `stepper(loss, "out.html")`. Knows how a history becomes what the page shows; the
-pass itself is replay.py's, the formulas are formulas.py's, and what happens in the browser is in stepper.js.
+pass itself is replay.py's, the formulas are formulas.py's, and what happens in the browser is in stepper.js and the scripts it names.
 """
 
 import html
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -39,26 +40,31 @@ def page_of(loss, model=None, gradient=None, names=None):
             f"The reverse pass has {len(steps)} steps, and a page shows at most {MOST_OPS}. Take fewer tokens, layers or time steps, "
             "or leave out definitions(), so that a kernel is one step."
         )
-    here = Path(__file__)
     title = f"The reverse pass, step by step: {len(steps)} step{'s' * (len(steps) != 1)}"
     data = as_data(vertices, steps, model, names or {})
-    return page(title, BODY.format(title=html.escape(title)), data, here.with_suffix(".js").read_text("utf-8"), here.with_suffix(".css").read_text("utf-8"))
+    script = "\n".join(map(beside, ("figures.js", "layers.js", "drawing.js", "stepper.js")))  # the last one begins
+    return page(title, BODY.format(title=html.escape(title)), data, script, beside("stepper.css"))
 
 
-BODY = """<header><h1>{title}</h1></header>
+def beside(name):
+    """The text of a file that stands beside this one."""
+    return Path(__file__).with_name(name).read_text("utf-8")
+
+
+BODY = """<header><h1>{title}</h1>
+  <div id="finding"><input id="search" type="search" placeholder="Search: an op, a name, a module" aria-label="Search for an op, a name or a module (/)">
+    <ul id="found" aria-label="What was found"></ul></div></header>
 <div id="controls">
   <div role="toolbar" aria-label="Steps">
     <button id="first" aria-keyshortcuts="Home" title="To the beginning (Home)">|◀<span class="hidden"> to the beginning</span></button>
     <button id="back" aria-keyshortcuts="ArrowLeft" title="One step back (←)">◀<span class="hidden"> one step back</span></button>
     <button id="play" aria-keyshortcuts="Space" title="Play or pause (space)">▶ play</button>
     <button id="next" aria-keyshortcuts="ArrowRight" title="One step on (→)">▶<span class="hidden"> one step on</span></button>
-    <button id="past" aria-keyshortcuts="PageDown" title="Past this module (PageDown)">▶▶ past this module</button>
+    <button id="past" aria-label="Past this module" aria-keyshortcuts="PageDown" title="Past this module (PageDown)">▶▶<span class="wide"> past this module</span></button>
     <button id="last" aria-keyshortcuts="End" title="To the end (End)">▶|<span class="hidden"> to the end</span></button>
   </div>
   <input id="slider" type="range" min="0" value="0" aria-label="Step">
   <output id="count"></output>
-  <div id="finding"><input id="search" type="search" placeholder="Search: an op, a name, a module" aria-label="Search for an op, a name or a module (/)">
-    <ul id="found" aria-label="What was found"></ul></div>
 </div>
 <noscript><p>This page draws itself with a script, which this browser does not run.</p></noscript>
 <main>
@@ -80,7 +86,7 @@ def as_data(vertices, steps, model, names):
     """
     arrays, rules = Arrays(), {}
     place = {vertex: i for i, vertex in enumerate(vertices)}
-    named = _names(vertices, names)
+    named = _names(vertices, {**_buffers(model), **names})
     groups, group_of = groups_of(vertices, model)
     nodes = [
         {
@@ -116,9 +122,13 @@ def _rule(vertex, rules):
     return rules[fun]
 
 
+def _buffers(model):
+    return dict(model.named_buffers()) if model is not None else {}
+
+
 def _names(vertices, names):
     """{vertex: what it is called}. Leaves that nobody named are numbered."""
-    given = {id(tensor): name for name, tensor in names.items()}
+    given = {id(held): name for name, tensor in names.items() for held in (tensor, getattr(tensor, "data", tensor))}
     found = {v: v.name for v in vertices}
     for v in vertices:
         for arg, parent in zip(v.node.args if v.node else (), v.parents, strict=True):
@@ -219,9 +229,11 @@ def groups_of(vertices, model):
     """
     paths = {id(m): path for path, m in model.named_modules()} if model is not None else {}
     kinds = {path: type(m).__name__ for path, m in model.named_modules() if _runs(m)} if model is not None else {}
+    kinds[LOSS] = "outside the model"
+    loss = _tail(vertices) if model is not None else ()
     groups, group_of, open_ = [{"label": "", "path": "", "parent": None, "items": []}], {}, [0]
     for v in (v for v in vertices if v.node is not None):
-        chain = [path for path in _chain(paths.get(id(v.module), "")) if path in kinds]
+        chain = [LOSS] if v in loss else [path for path in _chain(paths.get(id(v.module), "")) if path in kinds]
         kept = 0
         while kept < min(len(chain), len(open_) - 1) and groups[open_[kept + 1]]["path"] == chain[kept]:
             kept += 1
@@ -235,6 +247,15 @@ def groups_of(vertices, model):
     for i, v in enumerate(vertices):
         groups[group_of[v]]["items"].append(i)
     return groups, group_of
+
+
+LOSS = "the loss"
+
+
+def _tail(vertices):
+    """The last ops of the history, up to the newest that a module ran: with a model, that is how the loss comes from its output."""
+    ops = [v for v in vertices if v.node is not None]
+    return set(itertools.takewhile(lambda v: v.module is None, reversed(ops)))
 
 
 def _runs(module):

@@ -1,0 +1,462 @@
+"""The stepper: its formulas are true, its numbers are the engine's, and in a real browser it steps, searches and opens modules.
+
+python tests/test_stepper.py makes the README's picture of it, tutorials/pictures/stepper.png.
+"""
+
+import json
+import re
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import opened, screenshot
+from oracle import leaf, refuses
+
+import minigrad as mg
+import minigrad.nn.functional as F
+from minigrad import autograd, nn
+from minigrad import primitives as p
+from minigrad._tensor import CONSTANT
+from minigrad.autograd import RULES, KernelRow, Row
+from minigrad.viz import stepper
+from minigrad.viz.formulas import FORMULAS, letters_of, mathml, rule_for_reader
+from minigrad.viz.page import plain
+from minigrad.viz.replay import replay
+from minigrad.viz.stepper import Arrays, as_data, groups_of, page_of, undone
+from models.transformer import Transformer
+
+ROOT = Path(__file__).parent.parent
+
+# ---------------------------------------------------------------- what the pages are made from
+
+
+def small(x=(1.0, 2.0), y=3.0):
+    """((x y + x)^2).sum(): a value used twice, and one that is repeated."""
+    x, y = (mg.tensor(np.array(n), requires_grad=True) for n in (x, y))
+    return ((x * y + x) ** 2).sum(), {"x": x, "y": y}
+
+
+def transformer_loss():
+    """The encoder-decoder with one layer and one head, d = 8, n = 4, in all its steps."""
+    mg.manual_seed(0)
+    model = Transformer(11, d_model=8, num_heads=1, num_layers=1, d_ff=16, dropout=0.0, max_len=8)
+    with mg.definitions():
+        logits = model(np.array([[1, 2, 3, 4]]), np.array([[5, 6, 7, 8]]))
+        return model, F.cross_entropy(logits.reshape(-1, 11), np.array([6, 7, 8, 9]))
+
+
+def data_of(loss, model=None, names=None):
+    """What the script of the page is given."""
+    return json.loads(re.search(r'id="data">(.*?)</script>', page_of(loss, model, names=names), re.S)[1])
+
+
+def numbers(data, at):
+    """An array of the page in its shape."""
+    found = data["arrays"][at]
+    return np.array([float(n) for n in found["numbers"]]).reshape(found["shape"])
+
+
+# ---------------------------------------------------------------- formulas
+
+ROWS = [(fun, row) for fun, row in RULES.items() if row is not CONSTANT]
+SIGNS = {
+    **{name: getattr(np, name) for name in "exp sqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh arctan2 sign floor ceil trunc tril triu abs pi".split()},
+    "ln": np.log, "log_2": np.log2, "log_10": np.log10, "round": np.rint, "erf": p.erf, "max": np.maximum, "min": np.minimum,
+    "inv": np.linalg.inv, "det": np.linalg.det, "T": lambda x: np.swapaxes(x, -1, -2),
+}  # fmt: skip
+COMPUTABLE = [fun for fun, row in ROWS if type(row) is Row and isinstance(fun, np.ufunc) and fun is not np.matmul] + [
+    p.quotient, p.sigmoid, p.erf, p.erfc, p.softplus, p.relu, np.tril, np.triu, np.matmul, np.linalg.inv, np.linalg.solve, np.linalg.det, p.logabsdet
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fun", [fun for fun, _ in ROWS], ids=autograd.name_of)
+def test_every_row_has_a_formula_or_a_derivation_for_each_argument_and_its_source(fun):
+    row, shown = RULES[fun], rule_for_reader(fun)
+    assert fun in FORMULAS, f"minigrad/viz/formulas.py has no formula for {fun.__name__}"
+    if isinstance(row, KernelRow):
+        assert shown["value"] and shown["derivation"], "a kernel's backward says in its docstring how it is derived"
+    elif type(row) is Row:
+        assert [bool(to) for to in shown["to"]] == [rule is not None for rule in row.rules]
+    assert shown["value"] or shown["words"]
+    for source in shown["sources"]:
+        path, line = re.fullmatch(r"(minigrad/[\w/]+\.py), line (\d+)", source["where"]).groups()
+        there = (ROOT / path).read_text("utf-8").splitlines()
+        assert there[int(line) - 1].strip() == source["text"].splitlines()[0].strip()
+
+
+@pytest.mark.parametrize("fun", COMPUTABLE, ids=autograd.name_of)
+def test_formulas_are_true(fun):
+    known, row = FORMULAS[fun], RULES[fun]
+    rng, letters = np.random.default_rng(3), [letter for letter in letters_of(row) if letter in ("x", "y")]
+    low, high = (1.1, 2.0) if fun is np.arccosh else (0.2, 0.9)
+    args = [rng.uniform(low, high, (3, 3)) for _ in letters]
+    y = fun(*args)
+    g = rng.standard_normal(np.shape(y))
+    known_by = SIGNS | dict(zip(letters, args, strict=True)) | {"g": g, "z" if len(letters) == 2 else "y": y}
+    np.testing.assert_allclose(eval(known.value, {}, known_by), y, rtol=1e-12, atol=1e-12)
+    for to, rule in zip(known.to, row.rules, strict=True):
+        wanted = rule(g, y, *args)
+        found = eval(re.sub(r"\[(.*?)\]", r"(\1)", to), {}, known_by)  # [x > y] is 1 where it holds
+        np.testing.assert_allclose(np.broadcast_to(found, wanted.shape), wanted, rtol=1e-11, atol=1e-12, err_msg=f"{fun.__name__}: {to}")
+
+
+def test_formulas_are_mathml_that_a_reader_of_xml_accepts():
+    for known in FORMULAS.values():
+        for text in (known.value, *known.to):
+            if text:
+                ElementTree.fromstring(mathml(text))
+
+
+@pytest.mark.parametrize(
+    "text, written",
+    [
+        ("-g * z / y", "(−g·z)/(y)"),  # one fraction
+        ("g * (1 - y**2)", "g·(1−y2)"),
+        ("x - (y - g)", "x−(y−g)"),
+        ("(x + y) @ T(g)", "(x+y)gT"),
+        ("d(x_i) = g * [x_i == y]", "(∂L)/(∂xi)=g·[xi=y]"),
+    ],
+)
+def test_brackets_stand_where_they_are_needed(text, written):
+    tree = ElementTree.fromstring(mathml(text))
+    for fraction in tree.iter("mfrac"):
+        for side in fraction:
+            side.text, side.tail = "(" + (side.text or ""), ")" + (side.tail or "")
+    assert "".join(tree.itertext()).replace(")(", ")/(") == written
+
+
+# ---------------------------------------------------------------- what the page is given
+
+
+def test_every_nodes_gradient_on_the_page_is_grads():
+    model, loss = transformer_loss()
+    data, (vertices, _) = data_of(loss, model), replay(loss, model)
+    wanted = [(i, v) for i, v in enumerate(vertices) if v.kind == "op" and not isinstance(v.value, tuple)]
+    expected = mg.grad(loss, [stand_in(v.node) for _, v in wanted], retain_graph=True, allow_unused=True)
+    for (i, v), g in zip(wanted, expected, strict=True):
+        assert (data["nodes"][i]["gradient"] is None) == (g is None), v.name
+        if g is not None:
+            np.testing.assert_array_equal(numbers(data, data["nodes"][i]["gradient"]), np.array(plain(g.data)), v.name)
+    leaves = {node["label"]: numbers(data, node["gradient"]) for node in data["nodes"] if node["kind"] == "leaf"}
+    for (name, _), g in zip(model.named_parameters(), mg.grad(loss, list(model.parameters()), retain_graph=True), strict=True):
+        np.testing.assert_array_equal(leaves[name], np.array(plain(g.data)), name)
+
+
+def stand_in(node):
+    """A tensor in that place of the history, for grad to be asked about."""
+    tensor = mg.tensor(np.zeros(node.shape, node.dtype))
+    tensor.node, tensor._requires_grad = node, True
+    return tensor
+
+
+def test_shares_add_up_to_the_gradient_and_the_last_is_the_whole():
+    model, loss = transformer_loss()
+    data, there = data_of(loss, model), {}
+    for step in data["steps"]:
+        for share in step["shares"]:
+            assert share["before"] == there.get(share["to"])
+            there[share["to"]] = share["after"]
+    assert all(data["nodes"][n]["gradient"] == at for n, at in there.items())
+
+
+def test_a_value_that_stands_twice_among_the_arguments_has_two_shares_with_letters_of_their_own():
+    x = leaf(2)
+    (step,) = [s for s in data_of((x * x).sum())["steps"] if len(s["shares"]) == 2]
+    assert [s["letter"] for s in step["shares"]] == ["x", "y"] and step["shares"][1]["before"] == step["shares"][0]["sent"]
+
+
+def test_where_only_the_second_argument_wants_a_gradient_the_share_has_its_letter_and_formula():
+    data = data_of((np.ones(2) * leaf(2)).sum())
+    (share,) = data["steps"][1]["shares"]
+    assert share["letter"] == "y" and "∂" in data["rules"][data["nodes"][data["steps"][1]["node"]]["rule"]]["to"][share["formula"]]
+
+
+def test_ops_of_several_values_and_of_any_number_of_arguments():
+    x = leaf(2, 6)
+    a, b = x.chunk(2, -1)
+    data = data_of(mg.concatenate([a, b, a], axis=0).sum())
+    letters = [share["letter"] for step in data["steps"] for share in step["shares"]]
+    assert {"x1", "x2", "x3", "items"} <= set(letters)
+    (split,) = [node for node in data["nodes"] if node["label"] == "split"]
+    assert len(split["value"]) == 2 and split["shape"] == "(2, 3) and (2, 3)"
+
+
+def test_how_broadcasting_was_undone_is_said():
+    assert "repeated it 6 times, from (3, 1) to (2, 3, 3)" in undone((2, 3, 3), (3, 1)) and "over axes 0, 2" in undone((2, 3, 3), (3, 1))
+    assert "from one number to (2,)" in undone((2,), ()) and "over axis 0" in undone((2,), ())
+
+
+def test_names_are_the_readers_the_models_or_numbers():
+    loss, names = small()
+    assert [node["label"] for node in data_of(loss, names=names)["nodes"][:2]] == ["x", "y"]
+    assert [node["label"] for node in data_of(loss)["nodes"][:2]] == ["leaf 1", "leaf 2"]
+
+
+def test_settings_are_told():
+    data = data_of((leaf(2, 3)[:, 1:].reshape(4) * 0.5).sum(0))
+    assert [node["setting"] for node in data["nodes"] if node["kind"] == "op"] == ["index=(:, 1:)", "shape=(4,)", "y=0.5", "axis=0"]
+
+
+def test_nan_and_infinities_are_counted():
+    arrays = Arrays()
+    arrays.add(np.array([1.0, np.nan, -np.inf]))
+    (found,) = plain(arrays.data())
+    assert found["numbers"] == [1.0, "nan", "-inf"] and found["strange"] == 2 and found["low"] == found["high"] == 1.0
+
+
+def test_of_too_many_numbers_corners_are_shown_and_said():
+    arrays = Arrays()
+    at = arrays.add(np.arange(90_000.0).reshape(300, 300))
+    assert arrays.add(np.arange(90_000.0).reshape(300, 300)) == at, "an array that is there already is not kept twice"
+    found = arrays.data()[at]
+    assert found["shape"] == [300, 300] and found["shown"] == [64, 64] and found["numbers"][64] == 300 and found["high"] == 89_999
+
+
+# ---------------------------------------------------------------- modules as groups
+
+
+class Twice(nn.Module):
+    """Calls one module twice, with something between."""
+
+    def __init__(self):
+        self.inner = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.inner(self.inner(x) * x)
+
+
+def test_a_module_that_runs_twice_is_two_groups_so_that_no_group_waits_for_itself():
+    model = Twice()
+    vertices, _ = replay(model(leaf(1, 2)).sum(), model)
+    groups, group_of = groups_of(vertices, model)
+    assert [g["path"] for g in groups] == ["", "inner", "inner", "the loss"]
+    weight = next(v for v in vertices if v.name == "inner.weight")
+    assert group_of[weight] == 0, "a leaf that both use stands outside of both"
+
+
+def test_groups_are_the_models_and_each_node_stands_in_one():
+    model, loss = transformer_loss()
+    vertices, _ = replay(loss, model)
+    groups, group_of = groups_of(vertices, model)
+    items = [item for g in groups for item in g["items"] if isinstance(item, int)]
+    assert sorted(items) == list(range(len(vertices)))
+    assert {"encoder.0", "encoder.0.self_attention", "decoder.0.cross_attention", "the loss"} <= {g["path"] for g in groups}
+    assert "encoder" not in {g["path"] for g in groups}, "a list of modules computes nothing"
+
+
+# ---------------------------------------------------------------- sentences
+
+
+def test_a_history_that_is_gone_is_a_sentence(tmp_path):
+    loss, _ = small()
+    loss.backward()
+    with refuses(RuntimeError, "used up", "retain_graph=True"):
+        stepper(loss, tmp_path / "page.html")
+    with refuses(ValueError, "no history"):
+        stepper(leaf(2), tmp_path / "page.html")
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_pass_too_long_for_a_page_is_a_sentence(tmp_path):
+    x = leaf()
+    y = x
+    for _ in range(2001):
+        y = y * x
+    with refuses(ValueError, "2001 steps", "at most 2000", "definitions()"):
+        stepper(y, tmp_path / "page.html")
+
+
+def test_the_page_refers_to_nothing_outside_itself_and_leaves_the_history_alone(tmp_path):
+    loss, names = small()
+    text = Path(stepper(loss, tmp_path / "page.html", names=names)).read_text("utf-8")
+    assert not re.search(r'(src|href)="(?!data:)', text) and text.count("http") == text.count("http://www.w3.org/2000/svg")
+    loss.backward()
+    assert names["y"].grad.item() == 40
+
+
+def test_names_of_leaves_cannot_break_the_page():
+    loss, names = small()
+    evil = "</script><script>alert(1)</script>"
+    assert evil not in page_of(loss, names={evil: names["x"]})
+
+
+# ---------------------------------------------------------------- in a browser
+
+
+@pytest.fixture
+def small_page(tmp_path):
+    loss, names = small()
+    return stepper(loss, tmp_path / "small.html", names=names)
+
+
+@pytest.fixture
+def transformer_page(tmp_path):
+    model, loss = transformer_loss()
+    return stepper(loss, tmp_path / "transformer.html", model)
+
+
+def said(page):
+    return page.inner_text("#says")
+
+
+def test_it_steps_with_keys_and_with_buttons(small_page):
+    with opened(small_page) as seen:
+        page, press = seen.page, seen.page.keyboard.press
+        assert "The beginning" in said(page)
+        press("ArrowRight")
+        assert "Step 1 of 4, sum" in said(page)
+        page.click("#next")
+        assert "Step 2 of 4, square" in said(page)
+        press("ArrowLeft")
+        assert "Step 1" in said(page)
+        press("End")
+        assert "The end" in said(page) and page.is_disabled("#next")
+        press("Home")
+        assert "The beginning" in said(page) and page.is_disabled("#back")
+        press("Space")
+        assert page.inner_text("#play") == "❚❚ pause"
+        page.wait_for_function("document.getElementById('says').textContent.startsWith('Step 1')")
+        page.click("#play")
+        page.fill("#slider", "4")
+        assert "Step 4 of 4, multiply" in said(page)
+        assert seen.quiet()
+
+
+def test_numbers_on_the_page_are_the_engines(small_page):
+    with opened(small_page) as seen:
+        page = seen.page
+        for _ in range(4):
+            page.keyboard.press("ArrowRight")
+        grids = [[float(n) for n in re.split(r"\s+", grid.strip())] for grid in page.locator("#card .grid").all_inner_texts()]
+        assert grids[:2] == [[3, 6], [8, 16]], "its value and the gradient that arrived"
+        assert grids[2:] == [[24, 48], [8, 16], [24, 48], [32, 64], [8, 32], [40]], "to x: share, before, share, after; to y: raw, summed"
+        card = page.inner_text("#card")
+        assert "minigrad/ops.py" in card and "defvjp(np.multiply" in card and "from (2,) back to one number" in card
+        assert page.locator("#card math").count() == 4
+        assert page.locator("#graph .leaf .gradient").all_text_contents() == ["g = [32, 64]", "g = 40"]
+        assert page.locator("#graph .tag").all_text_contents() == ["+= [24, 48]", "Σ 40"]
+        assert seen.quiet()
+
+
+def test_every_gradient_that_the_page_shows_for_a_transformer_is_grads(transformer_page):
+    model, loss = transformer_loss()
+    expected = dict(zip((name for name, _ in model.named_parameters()), mg.grad(loss, list(model.parameters())), strict=True))
+    assert Path(transformer_page).stat().st_size < 3e6
+    with opened(transformer_page) as seen:
+        seen.page.keyboard.press("End")
+        shown = seen.page.evaluate(
+            "nodes.filter(n => n.kind === 'leaf').map(n => [n.label, arrays[n.gradient].numbers])",
+        )
+        assert {name for name, _ in shown} == set(expected)
+        for name, found in shown:
+            np.testing.assert_array_equal(found, np.array(plain(expected[name].data.ravel())), name)
+        assert seen.quiet()
+
+
+def test_it_opens_in_less_than_two_seconds(transformer_page):
+    with opened(transformer_page) as seen:
+        entry = "performance.getEntriesByType('navigation')[0].loadEventEnd"
+        seen.page.wait_for_function(f"{entry} > 0")
+        assert seen.page.evaluate(entry) < 2000
+
+
+def test_modules_open_and_close_and_steps_enter_them(transformer_page):
+    with opened(transformer_page) as seen:
+        page = seen.page
+
+        def drawn(text):
+            return page.locator(f"#graph [data-key]:has-text('{text}')").count()
+
+        assert drawn("− ") == 0, "at the beginning every module is closed"
+        page.locator("#graph [aria-label='Open encoder.0, EncoderLayer']").click()
+        assert drawn("− 0 · EncoderLayer") or drawn("− encoder.0 · EncoderLayer")
+        page.locator("#graph [aria-label='Close encoder.0']").press("Enter")
+        assert drawn("− ") == 0
+        page.fill("#search", "softmax")
+        page.fill("#search", "exp cross_attention")
+        page.locator("#found button").first.click()
+        assert "exp" in said(page) and drawn("− cross_attention")
+        page.keyboard.press("PageDown")
+        assert "cross_attention" not in page.inner_text("#card h2")
+        assert seen.quiet()
+
+
+def test_no_node_lies_upon_another_wherever_one_is(transformer_page):
+    overlaps = """() => {
+        const all = [...document.querySelectorAll("#graph .node > rect")].map(r => r.getBBox());
+        return all.flatMap((a, i) => all.slice(i + 1).filter(b => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height)).length;
+    }"""
+    with opened(transformer_page) as seen:
+        for step in range(0, seen.page.evaluate("END"), 9):
+            seen.page.evaluate(f"go({step})")
+            assert seen.page.evaluate(overlaps) == 0, f"at step {step}"
+        assert seen.quiet()
+
+
+def test_a_leaf_is_looked_at_by_a_click_and_by_the_keyboard(small_page):
+    with opened(small_page) as seen:
+        page = seen.page
+        page.locator("#graph .leaf").first.click()
+        assert "x: a leaf" in said(page) and "From 2 steps, added up" in page.inner_text("#card")
+        page.keyboard.press("ArrowRight")
+        assert "Step 1" in said(page)
+        page.keyboard.press("/")
+        page.keyboard.type("y")
+        page.keyboard.press("Enter")
+        assert "multiply" in said(page) or "y: a leaf" in said(page)
+        assert seen.quiet()
+
+
+@pytest.mark.parametrize("dark", (False, True))
+def test_on_a_telephone_nothing_is_wider_than_the_window(transformer_page, dark):
+    with opened(transformer_page, 360, 740, dark) as seen:
+        for step in (0, 20, 60):
+            seen.page.evaluate(f"go({step})")
+            assert seen.page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert seen.quiet()
+
+
+def test_nan_is_shown_plainly(tmp_path):
+    x = mg.tensor(np.array([-1.0, 0.0, 1.0]), requires_grad=True)
+    with np.errstate(all="ignore"):
+        page = stepper(x.log().sum(), tmp_path / "nan.html")
+    with opened(page) as seen:
+        seen.page.keyboard.press("ArrowRight")
+        seen.page.keyboard.press("ArrowRight")
+        assert "2 of 3 are NaN or infinite" in seen.page.inner_text("#card")
+        assert seen.page.locator("#card td .strange").all_inner_texts()[:2] == ["nan", "-inf"]
+        assert seen.quiet()
+
+
+def test_large_arrays_are_heat_maps_that_can_be_read(tmp_path):
+    x = leaf(20, 30)
+    with opened(stepper((x * x).sum(), tmp_path / "map.html")) as seen:
+        page = seen.page
+        page.evaluate("go(2)")
+        page.locator("#card canvas").first.hover(position={"x": 1, "y": 1})
+        assert f"row 0, column 0: {plain(float(x.data[0, 0] ** 2))}" in page.inner_text("#card .hover >> nth=0")
+        page.locator("#card summary:has-text('as numbers')").first.click()
+        assert page.locator("#card .grid tr").count() == 20
+        assert seen.quiet()
+
+
+# ---------------------------------------------------------------- the README's picture
+
+
+def picture(out):
+    """The division inside a softmax, in the cross-attention of the small Transformer: two shares, one of them summed."""
+    model, loss = transformer_loss()
+    data = as_data(*replay(loss, model), model, {})
+    inside = [data["groups"][data["nodes"][s["node"]]["group"]]["path"] for s in data["steps"]]
+    names = [data["nodes"][s["node"]]["label"] for s in data["steps"]]
+    at = next(i for i, (path, name) in enumerate(zip(inside, names, strict=True), 1) if path == "decoder.0.cross_attention" and name == "divide")
+    screenshot(stepper(loss, Path(out).with_suffix(".html"), model), out, 1280, 1000, do=f"go({at})")
+    Path(out).with_suffix(".html").unlink()
+
+
+if __name__ == "__main__":
+    start = time.perf_counter()
+    picture(ROOT / "tutorials" / "pictures" / "stepper.png")
+    print(f"tutorials/pictures/stepper.png in {time.perf_counter() - start:.1f} s")
