@@ -29,8 +29,8 @@ def test_the_page_coming_from_pytorch_runs_and_names_what_turns_states():
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "tutorials").glob("*.py")), ids=lambda p: p.name)
-def test_every_page_that_is_a_script_runs(page):
-    done = subprocess.run([sys.executable, "-W", "error", str(page)], capture_output=True, text=True, cwd=ROOT, env=HERE)
+def test_every_page_that_is_a_script_runs(page, tmp_path):
+    done = subprocess.run([sys.executable, "-W", "error", str(page)], capture_output=True, text=True, cwd=tmp_path, env=HERE)
     assert done.returncode == 0, done.stderr
 
 

@@ -95,6 +95,12 @@ def test_what_has_no_history_or_no_longer_is_a_sentence():
         replay(y)
 
 
+def test_a_checkpointed_part_is_a_sentence():
+    x = leaf(3)
+    with pytest.raises(ValueError, match="A checkpointed part has let its values go"):
+        replay(mg.checkpoint(lambda x: x * x, x).sum())
+
+
 def test_a_gradient_to_start_from():
     x = leaf(3)
     vertices, _ = replay(x * x, gradient=np.array([1.0, 0.0, 2.0]))

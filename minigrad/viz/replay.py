@@ -12,6 +12,7 @@ import numpy as np
 from minigrad import autograd
 from minigrad._tensor import Tensor
 from minigrad.autograd import Node, Value, oldest_first, take_item
+from minigrad.recompute import recomputed
 
 
 @dataclass(eq=False)
@@ -119,6 +120,8 @@ def _value(node, arrays):
     if node.fun is take_item:
         return arrays[0][node.args[1]]
     value = node.y
+    if value is None and node.fun is recomputed:
+        raise ValueError("A checkpointed part has let its values go, and shows nothing of what is inside; compute without checkpoint to see it.")
     if value is None:
         value = node.fun(*arrays, **node.kwargs)
         if isinstance(autograd.RULES[node.fun], autograd.KernelRow):
