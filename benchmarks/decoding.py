@@ -19,6 +19,7 @@ def cases(job="decoding", tiny=False):
     return [
         Case(job, (
             Side("minigrad", partial(ours, size)),
+            Side("minigrad, no cache", partial(ours, size, cache=False)),
             Side("torch", partial(torch_step, size), "torch"),
         ), unit="token", units=size["context"], steps=3, warm=1, checked=4)
     ]  # fmt: skip
@@ -29,12 +30,12 @@ def figure(tokens):
     return float(np.dot(tokens, np.arange(1, len(tokens) + 1))) / len(tokens)
 
 
-def ours(size):
+def ours(size, cache=True):
     keep_freed_memory()
     model = gpt.our_model(size).eval()
 
     def step(number):
-        (tokens,) = decoding.generate(model, [[number % PROMPTS]], max_new=size["context"], temperature=0)
+        (tokens,) = decoding.generate(model, [[number % PROMPTS]], max_new=size["context"], cache=cache, temperature=0)
         return figure(tokens)
 
     return step

@@ -74,7 +74,7 @@ def test_the_command_prints_a_table_and_writes_json(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "OPENBLAS_CORETYPE was set" in done.stderr
     report = json.loads(file.read_text())
-    assert [result["side"] for result in report["results"]] == ["minigrad", "torch"]
+    assert [result["side"] for result in report["results"]] == ["minigrad", "minigrad, no cache", "torch"]
     assert all(f"| {result['side']} |" in done.stdout for result in report["results"])
     assert {"cpu", "cores", "python", "numpy", "torch", "blas"} <= set(report["machine"])
     assert str(tmp_path) not in report["command"] and str(tmp_path) not in done.stdout
