@@ -147,7 +147,7 @@ def _by_place(read, x):
 
 
 def loss_surface(steps=60, grid=81):
-    """{"slope", "intercept": (grid,), "loss": (grid, grid), "SGD", "Adam": (steps + 1, 2)}: a line fitted to twenty points.
+    """{"slope", "intercept": (grid,), "loss": (grid, grid), "lowest": (2,), "SGD", "Adam": (steps + 1, 2)}: a line fitted to 20 points.
 
     Their x lie on one side of 0, so slope and intercept pull at each other: the surface is a narrow valley.
     """
@@ -161,9 +161,10 @@ def loss_surface(steps=60, grid=81):
 
     slope, intercept = np.linspace(-1.5, 3.5, grid), np.linspace(-3.5, 3.5, grid)
     with no_grad():
-        surface = loss(stack([Tensor(a) for a in np.meshgrid(slope, intercept)], -1)).data
+        surface = loss(stack([Tensor(a) for a in np.meshgrid(slope, intercept)], -1)).data  # row: intercept, column: slope
     paths = {"SGD": _path(loss, SGD, 0.15, steps), "Adam": _path(loss, Adam, 0.3, steps)}
-    return {"slope": slope, "intercept": intercept, "loss": surface, **paths}
+    lowest = np.polyfit(x.data, y.data, 1)
+    return {"slope": slope, "intercept": intercept, "loss": surface, "lowest": lowest, **paths}
 
 
 def _path(loss, optimizer, lr, steps, start=(-1.0, 2.5)):

@@ -1,0 +1,116 @@
+"""The lesson's pictures: their numbers say what the lesson says, and each function writes a PNG that a page can show."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from tutorials import figures
+
+ARGUMENTS = {  # as few as the claims need
+    figures.softmax_saturation: dict(widths=(1, 64, 1024)),
+    figures.gradient_by_depth: dict(depth=18, depths=(2, 8, 32)),
+    figures.attention_memory: dict(lengths=(1024, 2048)),
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """found(picture) -> (its numbers, the PNG's bytes), made once."""
+    made, folder = {}, tmp_path_factory.mktemp("figures")
+
+    def find(picture):
+        if picture not in made:
+            path = folder / "picture.png"
+            made[picture] = picture(path, **ARGUMENTS.get(picture, {})), path.read_bytes()
+        return made[picture]
+
+    return find
+
+
+@pytest.mark.parametrize("picture", figures.PICTURES, ids=lambda picture: picture.__name__)
+def test_each_writes_a_png_that_is_readable_at_700_pixels(picture, found):
+    png = found(picture)[1]
+    assert png.startswith(b"\x89PNG")
+    width, height = struct.unpack(">II", png[16:24])
+    assert 700 <= width <= 900 and height < 900  # shown at 700, letters shrink by less than a quarter
+    assert len(png) < 250_000
+
+
+def test_without_a_path_there_is_no_picture_and_the_numbers_are_the_same(found, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    numbers = figures.loss_surface()
+    assert np.array_equal(numbers["Adam"], found(figures.loss_surface)[0]["Adam"]) and not list(tmp_path.iterdir())
+
+
+def test_the_product_of_two_encodings_depends_on_their_distance_alone(found):
+    table, similarity = found(figures.positions)[0]
+    assert table[0].tolist() == [0, 1] * 32  # the lesson's worked example: sines 0, cosines 1
+    for distance in (0, 1, 7, 50):
+        diagonal = np.diagonal(similarity, distance)
+        assert np.allclose(diagonal, diagonal[0], atol=1e-5)
+    assert np.allclose(np.diagonal(similarity), 1, atol=1e-6) and np.argmax(similarity, 1).tolist() == list(range(100))
+
+
+def test_q3_unscaled_scores_of_width_1024_are_nearly_one_hot_and_their_gradient_vanishes(found):
+    numbers, _ = found(figures.softmax_saturation)
+    unscaled, scaled = ({what: quartiles[:, 1] for what, quartiles in numbers[name].items()} for name in ("unscaled", "scaled"))
+    assert unscaled["largest"][-1] > 0.99 and unscaled["gradient"][-1] < 1e-2 * scaled["gradient"][-1]
+    assert np.all(np.diff(unscaled["largest"]) > 0) and np.all(np.diff(unscaled["gradient"]) < 0)
+    assert scaled["largest"][-1] < 0.25 and 0.5 < scaled["gradient"][-1] / scaled["gradient"][0] < 2  # whatever the width
+    assert unscaled["largest"][0] == scaled["largest"][0]  # sqrt(1) = 1
+
+
+def test_each_mask_hides_what_its_name_says(found):
+    allowed = {title: mask for title, (mask, _, _) in found(figures.masks)[0].items()}
+    assert np.array_equal(allowed["causal"], np.tri(4, dtype=bool))
+    assert allowed["padding"].tolist() == [[True] * 3 + [False] * 2] * 5
+    assert np.array_equal(allowed["causal and padding"], allowed["causal"] & (np.arange(4) < 3))
+    assert allowed["cross-attention"].tolist() == [[True] * 3 + [False] * 2] * 4  # 4 queries, 5 keys: not square
+    assert allowed["with a cache"].tolist() == [[True] * 4 + [False], [True] * 5]  # counted from the last key
+
+
+def test_q10_residuals_carry_the_gradient_to_the_first_layer(found):
+    by_layer, _ = found(figures.gradient_by_depth)[0]
+    reached = {kind: norms[0] / norms[-1] for kind, norms in by_layer.items()}
+    assert reached["none"] < 1e-3
+    assert 0.2 < reached["post"] < 5 and 1 < reached["pre"] < 10
+
+
+def test_post_norms_last_gradient_stays_large_in_deep_stacks_and_pre_norms_falls_with_the_root_of_the_depth(found):
+    _, last = found(figures.gradient_by_depth)[0]  # depths 2, 8, 32: each four times the one before
+    assert np.all(np.abs(np.log(last["post"][1:] / last["post"][:-1])) < 0.35)
+    assert np.all((0.35 < last["pre"][1:] / last["pre"][:-1]) & (last["pre"][1:] / last["pre"][:-1] < 0.75))  # near 1/2
+    assert last["post"][-1] > 3 * last["pre"][-1]  # so post-norm without warm-up takes first steps that are too long
+
+
+def test_q8_gradients_fade_with_the_distance_in_an_rnn_and_an_lstm_and_not_in_attention(found):
+    numbers, _ = found(figures.gradient_by_distance)
+    assert all(ratio[0] == 1 for ratio in numbers.values())
+    assert numbers["RNN"][100] < 1e-20 < numbers["LSTM"][100] < 1e-6
+    assert np.all(np.diff(np.log(numbers["RNN"])) < 0)
+    assert 0.7 < numbers["attention"][100] / numbers["attention"][1] < 1.4
+    assert numbers["attention"][100] > 1e3 * numbers["LSTM"][100]
+
+
+def test_sgd_and_adam_go_down_and_adam_comes_nearer_to_the_lowest_loss(found):
+    numbers, _ = found(figures.loss_surface)
+    start, sgd, adam = (np.linalg.norm(p - numbers["lowest"]) for p in (numbers["SGD"][0], numbers["SGD"][-1], numbers["Adam"][-1]))
+    assert adam < sgd / 2 < start / 4
+    row, column = np.unravel_index(numbers["loss"].argmin(), numbers["loss"].shape)
+    lowest = numbers["slope"][column], numbers["intercept"][row]
+    assert np.allclose(lowest, numbers["lowest"], atol=0.1)  # of the drawn points, that is a neighbour
+
+
+def test_plain_attentions_memory_grows_fourfold_when_the_length_doubles_and_blocked_twofold(found):
+    numbers, _ = found(figures.attention_memory)
+    growth = {name: {what: last / first for what, (first, last) in figures.items()} for name, figures in numbers.items()}
+    assert 3.5 < growth["plain"]["kept"] < 4.1 and 3.4 < growth["plain"]["peak"] < 4.1
+    assert 1.9 < growth["blocked"]["kept"] < 2.1 and 1.4 < growth["blocked"]["peak"] < 2.1  # a block's buffer does not grow
+    assert 1024**2 * 4 < numbers["plain"]["kept"][0] < 1.25 * 1024**2 * 4  # the weights, float32
+
+
+def test_the_script_writes_all_of_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "PICTURES", (figures.masks, figures.loss_surface))
+    paths = figures.write_all(tmp_path / "new")
+    assert [path.name for path in paths] == ["masks.png", "loss_surface.png"] and all(path.exists() for path in paths)
