@@ -146,6 +146,9 @@ def _by_place(read, x):
 # ---------------------------------------------------------------- two parameters
 
 
+STEP_SIZES = {"SGD": 0.15, "Adam": 0.3}  # SGD cannot take much longer ones: 0.25 throws it out of the valley
+
+
 def loss_surface(steps=60, grid=81):
     """{"slope", "intercept": (grid,), "loss": (grid, grid), "lowest": (2,), "SGD", "Adam": (steps + 1, 2)}: a line fitted to 20 points.
 
@@ -162,7 +165,7 @@ def loss_surface(steps=60, grid=81):
     slope, intercept = np.linspace(-1.5, 3.5, grid), np.linspace(-3.5, 3.5, grid)
     with no_grad():
         surface = loss(stack([Tensor(a) for a in np.meshgrid(slope, intercept)], -1)).data  # row: intercept, column: slope
-    paths = {"SGD": _path(loss, SGD, 0.15, steps), "Adam": _path(loss, Adam, 0.3, steps)}
+    paths = {name: _path(loss, optimizer, STEP_SIZES[name], steps) for name, optimizer in (("SGD", SGD), ("Adam", Adam))}
     lowest = np.polyfit(x.data, y.data, 1)
     return {"slope": slope, "intercept": intercept, "loss": surface, "lowest": lowest, **paths}
 

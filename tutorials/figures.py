@@ -77,7 +77,7 @@ def softmax_saturation(path=None, widths=(1, 4, 16, 64, 256, 1024)):
         left.text(widths[-1], 0.045, "1/32: all keys alike", ha="right", fontsize=8, color="#444444")
         across = "$d_k$, the width of queries and keys"
         _panel(left, "the attention goes to one key of 32 ...", across, "largest weight (share of the attention)", ylim=(0, 1.03))
-        _panel(right, "... and no gradient passes any more", across, "norm of the gradient at the scores", yscale="log").legend(fontsize=9, loc="lower left")
+        _panel(right, "... and hardly any gradient passes", across, "norm of the gradient at the scores", yscale="log").legend(fontsize=9, loc="lower left")
         for axes in (left, right):
             _doubling(axes, widths)
         figure.supxlabel("random queries and keys of variance 1; line: the median query, band: the middle half of them", fontsize=9, color="#444444")
@@ -133,7 +133,7 @@ def gradient_by_depth(path=None, depth=18, depths=(2, 4, 8, 16, 32)):
     if path:
         figure = _figure(7, 4, "Residuals carry the gradient to the first layer of a deep Transformer")
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-        looks = {"none": ("no residual, no norm", ORANGE, "s"), "post": ("residual, then norm (post)", BLUE, "o"), "pre": ("norm inside (pre)", GREEN, "^")}
+        looks = {"none": ("no residual, no norm", ORANGE, "s"), "post": ("norm after the residual (post)", BLUE, "o"), "pre": ("norm inside the residual (pre)", GREEN, "^")}
         for name, (label, colour, marker) in looks.items():
             left.plot(range(1, depth + 1), by_layer[name], color=colour, marker=marker, markersize=4, label=label)
             if name in last:
@@ -173,7 +173,7 @@ def loss_surface(path=None, steps=60):
         surface = axes.contourf(found["slope"], found["intercept"], depth, np.linspace(depth.min(), depth.max(), 14), cmap="Greys_r", alpha=0.75)
         figure.colorbar(surface, ax=axes, label="mean squared error").set_ticks([-1, 0, 1], labels=["0.1", "1", "10"])
         for name, colour, marker in (("SGD", ORANGE, "s"), ("Adam", BLUE, "o")):
-            axes.plot(*found[name].T, color=colour, marker=marker, markersize=3.5, linewidth=1.3, label=name)
+            axes.plot(*found[name].T, color=colour, marker=marker, markersize=3.5, linewidth=1.3, label=f"{name}, step size {figures.STEP_SIZES[name]}")
         axes.plot(*found["lowest"], "*", color="white", markeredgecolor="black", markersize=12, label="lowest loss", zorder=3)
         _panel(axes, "SGD crosses it, then creeps along it; Adam swings, and arrives", "slope of the line", "intercept of the line").legend(fontsize=10)
         _save(figure, path)
