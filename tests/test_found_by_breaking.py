@@ -12,7 +12,7 @@ import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import func, nn, optim, random, saving, train
 from minigrad._tensor import apply
-from minigrad.autograd import defvjp
+from minigrad.autograd import RULES, Row
 from minigrad.data import BPE, Characters
 from models import recipes
 
@@ -381,10 +381,8 @@ def twice(x):
     return x * 1, x * 2
 
 
-defvjp(twice, lambda g, _y, x: (g[0] + 2 * g[1]) * np.nan)
-
-
-def test_anomalies_of_functions_of_several_values_are_found():
+def test_anomalies_of_functions_of_several_values_are_found(monkeypatch):
+    monkeypatch.setitem(RULES, twice, Row(twice, (lambda g, _y, x: (g[0] + 2 * g[1]) * np.nan,)))
     x = mg.ones(3, requires_grad=True)
     with mg.detect_anomaly(), pytest.raises(mg.anomaly.AnomalyError, match="backward of twice made a NaN"):
         a, b = apply(twice, x)

@@ -60,7 +60,7 @@ def numbers(data, at):
 
 # ---------------------------------------------------------------- formulas
 
-ROWS = [(fun, row) for fun, row in RULES.items() if row is not CONSTANT]
+ROWS = [(fun, row) for fun, row in RULES.items() if row is not CONSTANT and fun.__module__ != "minigrad.samples"]  # whose row is for a check
 SIGNS = {
     **{name: getattr(np, name) for name in "exp sqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh arctan2 sign floor ceil trunc tril triu abs pi".split()},
     "ln": np.log, "log_2": np.log2, "log_10": np.log10, "round": np.rint, "erf": p.erf, "max": np.maximum, "min": np.minimum,
