@@ -49,14 +49,14 @@ def _reverse(outputs, seeds, wanted, retain_graph, wrap, run_hooks=True):
     for output, seed in zip(outputs, seeds):
         if not output._requires_grad:
             raise RuntimeError(explain.nothing_to_differentiate(output))
-        g = _seed(output, seed)
+        g = seed_of(output, seed)
         g = g if wrap else g.data
         key = _key(output)
         pending[key] = autograd.plus(pending[key], g) if key in pending else g
     return autograd.pull_back(pending, wanted, retain_graph, wrap, run_hooks)
 
 
-def _seed(output, gradient):
+def seed_of(output, gradient):
     """The gradient to start from: ones for a scalar, else what the caller gives, which must have the output's shape."""
     if gradient is None:
         if output.data.size != 1:

@@ -87,8 +87,10 @@ def test_what_has_no_history_or_no_longer_is_a_sentence():
     x = leaf(3)
     with pytest.raises(ValueError, match="There is no history to show"):
         replay(x)
-    with pytest.raises(ValueError, match=r"this value has shape \(3,\)"):
+    with pytest.raises(RuntimeError, match=r"shape \(3,\)"):
         replay(x * 2)
+    with pytest.raises(RuntimeError, match=r"\(3,\)"):
+        replay(x * 2, gradient=np.ones((1, 3)))
     y = (x * x).sum()
     y.backward()
     with pytest.raises(RuntimeError, match="earlier backward"):
@@ -119,3 +121,16 @@ def test_data_cannot_end_the_script_it_stands_in():
 def test_numbers_become_what_json_can_say():
     assert plain({"a": np.array([1.5, np.nan, np.inf]), 2: np.float32(0.1), "n": np.int64(3)}) == {"a": [1.5, "nan", "inf"], "2": 0.1, "n": 3}
     assert embedded([1.0, None, True]) == "[1.0,null,true]"
+
+
+def test_hooks_change_what_is_shown_as_they_change_what_is_left():
+    a = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    a.register_hook(lambda g: g + 1)
+    b = a * 2
+    b.register_hook(lambda g: g * 10)
+    b.retain_grad()
+    loss = (b * b).sum()
+    shown = replay(loss)[0][0].gradient
+    assert b.grad is None
+    loss.backward()
+    same(a.grad, shown)

@@ -13,6 +13,7 @@ from minigrad import autograd
 from minigrad._tensor import Tensor
 from minigrad.autograd import Node, Value, oldest_first, take_item
 from minigrad.recompute import recomputed
+from minigrad.reverse import seed_of
 
 
 @dataclass(eq=False)
@@ -68,22 +69,15 @@ def replay(root, model=None, gradient=None):
 
     model     leaves get the names of its parameters
     gradient  to start from, in the root's shape; may be left out for a single number
-    The history is not used up; one that is gone already raises the engine's own sentence. No `.grad` is touched.
+    The history is not used up; one that is gone already raises the engine's own sentence. No `.grad` is touched; hooks are called.
     """
     if not isinstance(root, Tensor) or root.node is None:
         raise ValueError("There is no history to show: give a tensor that was computed from tensors that require a gradient (requires_grad=True).")
-    seed = _seed(root, gradient)
-    vertices = _forward(oldest_first([root.node]), _names(model))
-    steps = _backward(vertices, root.node, seed)
+    seed = seed_of(root, gradient).data
+    with np.errstate(all="ignore"):  # what is not finite was said when it was computed first
+        vertices = _forward(oldest_first([root.node]), _names(model))
+        steps = _backward(vertices, root.node, seed)
     return [*vertices.values()], steps
-
-
-def _seed(root, gradient):
-    if gradient is not None:
-        return np.asarray(getattr(gradient, "data", gradient), root.dtype).reshape(root.shape)
-    if root.numel() != 1:
-        raise ValueError(f"The reverse pass starts from a single number; this value has shape {root.shape}. Give its gradient, or take .sum() of it.")
-    return np.ones_like(root.data)
 
 
 def _names(model):
@@ -137,7 +131,7 @@ def _backward(vertices, root, seed):
     for node in sorted((v.node for v in vertices.values() if v.node is not None), key=lambda node: -node.birth):
         if node not in pending:
             continue
-        g = vertices[node].gradient = pending.pop(node)
+        g = vertices[node].gradient = _through_hooks(node, pending.pop(node))
         shares = []
         for parent, raw in zip(node.parents, autograd.vjp(node, g, node.needs, None)):
             if raw is not None:
@@ -146,8 +140,15 @@ def _backward(vertices, root, seed):
                 shares.append(Share(vertices[parent], raw, sent, before))
         steps.append(Step(vertices[node], g, shares))
     for leaf, g in pending.items():
-        vertices[leaf].gradient = g
+        vertices[leaf].gradient = _through_hooks(leaf, g)
     return steps
+
+
+def _through_hooks(owner, g):
+    """The gradient as the hooks leave it, which are called once more here; those that only keep a gradient in `.grad` are not."""
+    for handle, hook in list((owner.hooks or {}).items()):
+        g = g if handle.keeps_for is not None else hook(g)
+    return g
 
 
 def path_of(vertex, model):
