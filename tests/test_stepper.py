@@ -102,6 +102,18 @@ def test_formulas_are_true(fun):
         np.testing.assert_allclose(np.broadcast_to(found, wanted.shape), wanted, rtol=1e-11, atol=1e-12, err_msg=f"{fun.__name__}: {to}")
 
 
+@pytest.mark.parametrize("fun", [fun for fun, _ in ROWS], ids=autograd.name_of)
+def test_the_letter_of_the_result_is_no_arguments(fun):
+    shown = rule_for_reader(fun)
+    assert shown["result"] not in shown["letters"]
+    if shown["value"] and " = " not in FORMULAS[fun].value:
+        assert "".join(ElementTree.fromstring(shown["value"]).itertext()).startswith(shown["result"] + "=")
+
+
+def test_where_fills_z_from_x_and_y():
+    assert "".join(ElementTree.fromstring(rule_for_reader(np.where)["value"]).itertext()) == "z=c·x+(1−c)·y"
+
+
 def test_formulas_are_mathml_that_a_reader_of_xml_accepts():
     for known in FORMULAS.values():
         for text in (known.value, *known.to):

@@ -2,7 +2,7 @@
 how to set it in MathML; computes nothing.
 
 Formulas are Python expressions, so that a test can compute them beside the rules. The letters are the rules' own: g the gradient
-of the value, y the value (z of two arguments), x, y the arguments. What goes to x is written d(x): the gradient of x.
+of the value, x, y the arguments, y the value, or z where y is an argument. What goes to x is written d(x): the gradient of x.
 """
 
 import ast
@@ -139,10 +139,10 @@ FORMULAS = {
 
 
 def rule_for_reader(fun):
-    """What the page says of a function: {"value", "to", "words", "letters", "derivation", "sources"}; formulas in MathML."""
+    """What the page says of a function: {"value", "to", "words", "letters", "result", "derivation", "sources"}; formulas in MathML."""
     row, known = RULES[fun], FORMULAS.get(fun, Formula(""))
     letters = letters_of(row)
-    result = "z" if letters[:2] == ["x", "y"] else "y"
+    result = "z" if "y" in letters else "y"
     rules = rule_functions(row)
     sources = {source["where"]: source for source in map(source_of, rules)}  # rules that stand on one line are shown once
     return {
@@ -150,6 +150,7 @@ def rule_for_reader(fun):
         "to": [mathml(_equation(to, f"d({letter})")) for to, letter in zip(known.to, letters * (len(known.to) or 1), strict=False)],
         "words": known.words,
         "letters": letters,
+        "result": result,
         "derivation": "" if known.to else " ".join((inspect.getdoc(rules[0]) or "").split()),
         "sources": [*sources.values()],
     }

@@ -88,12 +88,12 @@ function heading(n) {
 }
 
 function stepCard({ node: n, shares }) {
-  const node = nodes[n], rule = rules[node.rule], result = rule.letters[1] === "y" ? "z" : "y";
+  const node = nodes[n], rule = rules[node.rule];
   return [
     heading(n),
     element("div", { class: "side" },
       part("value", element("h3", {}, "What it computed"), rule.value ? formula(rule.value) : "", figure(node.value, "its value"), argumentsOf(node)),
-      part("share", element("h3", {}, "The gradient that arrived"), formula(`<math displaystyle="true"><mi>g</mi><mo>=</mo><mfrac><mrow><mo>∂</mo><mi>L</mi></mrow><mrow><mo>∂</mo><mi>${result}</mi></mrow></mfrac></math>`), figure(node.gradient, "g"), cameFrom(n))),
+      part("share", element("h3", {}, "The gradient that arrived"), formula(`<math displaystyle="true"><mi>g</mi><mo>=</mo><mfrac><mrow><mo>∂</mo><mi>L</mi></mrow><mrow><mo>∂</mo><mi>${rule.result}</mi></mrow></mfrac></math>`), figure(node.gradient, "g"), cameFrom(n))),
     element("h3", {}, "The rule"),
     rule.words ? element("p", {}, rule.words) : "",
     rule.derivation ? element("p", {}, "Its derivation: ", rule.derivation) : "",
