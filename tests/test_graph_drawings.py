@@ -225,8 +225,9 @@ def test_a_value_that_is_no_single_number():
 
 def test_misuse_is_a_sentence():
     x = leaf(3)
-    with pytest.raises(ValueError, match="There is no history to show"):
-        graph(x)
+    for nothing in (x, None, 3.0, np.ones(3), nn.Linear(2, 2)):
+        with pytest.raises(ValueError, match="There is no history to show: give a tensor"):
+            graph(nothing)
     with pytest.raises(ValueError, match="give the model too"):
         graph((x * x).sum(), depth=1)
     with pytest.raises(ValueError, match="counts the levels of modules from 1"):

@@ -266,8 +266,9 @@ def test_a_history_that_is_gone_is_a_sentence(tmp_path):
     loss.backward()
     with refuses(RuntimeError, "used up", "retain_graph=True"):
         stepper(loss, tmp_path / "page.html")
-    with refuses(ValueError, "no history"):
-        stepper(leaf(2), tmp_path / "page.html")
+    for nothing in (leaf(2), None, 3.0, np.ones(3), nn.Linear(2, 2)):
+        with refuses(ValueError, "no history"):
+            stepper(nothing, tmp_path / "page.html")
     assert not any(tmp_path.iterdir())
 
 

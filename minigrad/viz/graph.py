@@ -45,6 +45,8 @@ def graph(y, model=None, depth=None, names=None, gradient=None, backward=True, d
 
 
 def _check(y, model, depth, most):
+    if not isinstance(y, Tensor):
+        replay(y)  # says what it wants
     if depth is not None and model is None:
         raise ValueError("depth= closes the modules of a model: give the model too, graph(loss, model, depth=1).")
     if depth is not None and depth < 1:
