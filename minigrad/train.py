@@ -15,6 +15,7 @@ from minigrad._doors import GENERAL, Parser, UsageError, load_models, open_door,
 from minigrad.machine import blas_threads, peak_memory
 from minigrad.sharing import Sharing, cores, trial
 from minigrad.trainer import TrainingError, fit
+from minigrad.viz.report import cell, is_number, jsonable, rows_of
 
 WIDTH = 80  # of a terminal, for what is printed as a table
 EPILOG = """
@@ -235,7 +236,7 @@ def finish(recipe, model, folder, rows, say, diary):
     figures = recipe.evaluate(model, final=True)
     seconds = rows[-1]["seconds"] if rows else 0.0
     memory = {"peak memory MB": peak_memory()}
-    saving.save_json(folder / "result.json", {**figures, "steps": len(rows), "training seconds": seconds, **memory})
+    saving.save_json(folder / "result.json", jsonable({**figures, "steps": len(rows), "training seconds": seconds, **memory}))
     report({**figures, **{name: mb for name, mb in memory.items() if mb}}, recipe, seconds, say)
     names = pictures(recipe, model, folder, rows, figures)
     names += diary.finish(folder, rows, figures)
@@ -257,7 +258,7 @@ class Progress:
     def __call__(self, row):
         self.diary(row)
         self.rows.append(row)
-        self.log.write(json.dumps(row, default=float) + "\n")
+        self.log.write(json.dumps(jsonable(row)) + "\n")
         self.bar.update()
         if self.live:
             self.bar.set_postfix_str(f"loss {row['loss']:.4f}", refresh=False)
@@ -268,7 +269,7 @@ class Progress:
     def tell(self, row):
         if self.quiet:
             return
-        metric = f"  {self.recipe.metric} {self.recipe.shown(row[self.recipe.metric]):>6s}" if self.recipe.metric in row else ""
+        metric = f"  {self.recipe.metric} {cell(row[self.recipe.metric], self.recipe.shown):>6s}" if self.recipe.metric in row else ""
         write = self.bar.write if self.live else print
         write(f"step {row['step']:5d}  loss {row['loss']:7.4f}{metric}  {row['seconds']:5.1f} s")
         for line in sample_lines(row["samples"]):
@@ -297,7 +298,7 @@ def sample_lines(samples):
 def report(figures, recipe, seconds, say):
     """The figures at the end; the result itself is printed even when quiet."""
     if recipe.metric in figures:
-        print(f"{recipe.metric} on held-out data: {recipe.shown(figures[recipe.metric])} after {seconds:.1f} s of training", flush=True)
+        print(f"{recipe.metric} on held-out data: {cell(figures[recipe.metric], recipe.shown)} after {seconds:.1f} s of training", flush=True)
     for name, value in figures.items():
         if isinstance(value, dict):
             say(f"{name}:")
@@ -308,7 +309,7 @@ def report(figures, recipe, seconds, say):
 
 def as_text(name, value):
     """A figure beside the metric, which the recipe itself shows: a share in percent."""
-    return f"{value:.1%}" if is_share(name) else f"{value:.1f}" if value >= 10 else f"{value:.4g}"
+    return cell(value, ".1%" if is_share(name) else ".1f" if is_number(value) and value >= 10 else ".4g")
 
 
 def is_share(name):
@@ -317,19 +318,23 @@ def is_share(name):
 
 
 def table(figures, percent=False):
-    """Lines: a share each, or, of figures by row and column, a table."""
-    if not any(isinstance(value, dict) for value in figures.values()):
-        return [f"      {key:36s} {share:6.1%}" for key, share in figures.items()]
-    columns = list(next(iter(figures.values())))
-    rows = [[row, *(f"{value[column]:{'.1%' if percent else '.3g'}}" for column in columns)] for row, value in figures.items()]
-    return ["      " + f"{first:20s}" + "".join(f"{cell!s:>9s}" for cell in rest) for first, *rest in [["", *columns], *rows]]
+    """Lines: a share each, or, of figures by row and column, a table; numbers that cannot be shares are no percentages."""
+    head, rows = rows_of(figures)
+    if not head:
+        percent = percent or all(0 <= value <= 1 for value in figures.values() if is_number(value))
+        return [f"      {name!s:36s} {cell(value, '.1%' if percent else '.4g'):>6s}" for name, value in rows]
+    texts = [["", *map(str, head[1:])], *([str(name), *(cell(value, ".1%" if percent else ".3g") for value in values)] for name, *values in rows)]
+    first, *others = (max(map(len, column)) for column in zip(*texts, strict=True))
+    widths = [max(9, other + 2) for other in others]
+    return [f"      {name:{max(20, first)}s}" + "".join(f"{text:>{width}s}" for text, width in zip(rest, widths, strict=True)) for name, *rest in texts]
 
 
 def pictures(recipe, model, folder, rows, figures):
     """loss.png, attention.png where the recipe can show what its model looks at, and what the recipe draws itself."""
     names = []
     if rows:
-        viz.curve(rows, folder / "loss.png", recipe.metric, f"{recipe.name}: {len(rows)} steps", recipe.share)
+        measured = recipe.metric if all(is_number(row[recipe.metric]) for row in rows if recipe.metric in row) else None
+        viz.curve(rows, folder / "loss.png", measured, f"{recipe.name}: {len(rows)} steps", recipe.share)
         names.append("loss.png")
     looked = recipe.attention(model, recipe.example) if hasattr(recipe, "attention") else None
     if looked:

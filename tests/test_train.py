@@ -225,6 +225,37 @@ def test_a_learners_own_recipe_file_runs_the_same_way(tmp_path, capsys):
     assert status == 0 and "100.0%" in capsys.readouterr().out
 
 
+ODD = """
+import numpy as np
+import minigrad as mg
+class Odd(Line):
+    def evaluate(self, model, final=False):
+        return {self.metric: np.float32(0.5), "verdict": "good <b>", "confusion": np.eye(30), "nothing": None, "tensor": mg.tensor(2.0),
+                "by two": {"a": {"x": 1, 2: 0.5}, "b": {"y": "some text", "x": np.arange(40)}, 3: 7.0, "d": {}}, "empty": {},
+                "counts": {"cats": 12, "dogs": "none", 3: mg.tensor([1.0, 2.0])}, "set": {1}}
+"""
+
+
+def test_figures_of_any_kind_are_printed_shown_and_kept(tmp_path, capsys):
+    (tmp_path / "odd.py").write_text(MY_RECIPE + ODD)
+    assert train.main([str(tmp_path / "odd.py"), "--steps", "2", "--out", str(tmp_path / "run")]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    at = lines.index("by two:")
+    assert lines[at + 1 : at + 6] == ["x 2 y", "a 1 0.5", "b array([ 0, 1, 2, 3, 4, … some text", "3 7", "d"]
+    assert {"verdict: good <b>", "nothing:", "tensor: 2", "cats 12", "dogs none", "3 tensor([1., 2.])", "set: {1}"} <= set(lines)
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "<dt>verdict</dt><dd>good &lt;b&gt;</dd>" in page and '<th scope="row">a</th><td>1</td><td>0.5</td><td></td>' in page
+    kept = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert kept["confusion"] == np.eye(30).tolist() and kept["by two"]["b"] == {"y": "some text", "x": list(range(40))} and kept["counts"]["3"] == [1, 2]
+
+
+def test_a_metric_that_is_text_is_shown_as_it_is(tmp_path, capsys):
+    (tmp_path / "odd.py").write_text(MY_RECIPE.replace("float((abs(model(x).data - (2 * x + 1)) < 0.1).mean())", '"splendid"'))
+    assert train.main([str(tmp_path / "odd.py"), "--steps", "2", "--quiet", "--out", str(tmp_path / "run")]) == 0
+    assert "on held-out data: splendid after" in capsys.readouterr().out
+    assert "<strong>splendid</strong>" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_default_run_reads_99_of_100_dates_it_has_never_seen(tmp_path, seed):

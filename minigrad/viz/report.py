@@ -5,6 +5,7 @@ recipes. What it shows is gathered by diary.py.
 """
 
 import html
+import numbers
 import platform
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from minigrad.viz import svg
 from minigrad.viz.explorer import as_records, explorer
 
 NORMS = "gradient norm by layer"  # the key in a row
+LONGEST = 24  # characters of what is shown of an array
 STYLE = """
 a { color: var(--forward); }
 .wide { overflow-wrap: anywhere; } pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .2rem 0; }
@@ -66,7 +68,7 @@ def _explorer(looked):
 def _summary(rows, figures, run, parameters):
     if not rows:
         return "<p>The run was stopped before its first step.</p>"
-    said = f"{_text(run['metric'])} on held-out data: <strong>{_text(run['shown'](figures[run['metric']]))}</strong>, " if run["metric"] in figures else ""
+    said = f"{_text(run['metric'])} on held-out data: <strong>{_text(cell(figures[run['metric']], run['shown']))}</strong>, " if run["metric"] in figures else ""
     last, count = rows[-1], sum(parameters.values())
     return f'<p class="figure">{said}after {last["step"]:,} steps and {last["seconds"]:.1f} s of training; {count:,} parameters.</p>'
 
@@ -77,9 +79,10 @@ def _learning(rows, run):
     over = lambda key: [(row["step"], row[key]) for row in rows if key in row]  # noqa: E731
     positive = all(row["loss"] > 0 for row in rows)
     charts = [svg.chart({"loss": over("loss")}, "The loss of each step's batch", "step", "loss", log=positive)]
-    if run["metric"] in rows[-1]:
+    measured = [(step, single(value)) for step, value in over(run["metric"]) if is_number(single(value))]
+    if measured:  # also of a run that was stopped between two measurements
         ends = dict(low=0.0, high=1.0) if run["share"] else {}
-        charts.append(svg.chart({run["metric"]: over(run["metric"])}, f"{_text(run['metric'])}, on data never trained on", "step", run["metric"], **ends))
+        charts.append(svg.chart({run["metric"]: measured}, f"{_text(run['metric'])}, on data never trained on", "step", run["metric"], **ends))
     charts.append(svg.chart({"learning rate": over("lr")}, "The learning rate", "step", "learning rate"))
     shortened = "How long the gradient is, of all parameters together; a longer one is shortened before the step (to 1, unless the recipe does otherwise)"
     charts.append(svg.chart({"gradient norm": over("gradient norm")}, shortened, "step", "gradient norm", log=True))
@@ -123,7 +126,7 @@ def _sample_table(samples):
 def _figures(figures):
     """Numbers in a list; figures by a name, or by two, as tables."""
     plain = {name: value for name, value in figures.items() if not isinstance(value, dict)}
-    out = _list({name: f"{value:.4g}" for name, value in plain.items()}) if plain else ""
+    out = _list({name: cell(value, ".4g") for name, value in plain.items()}) if plain else ""
     for name, value in figures.items():
         if isinstance(value, dict):
             out += f"<h3>{_text(name)}</h3>{_by_name(value)}"
@@ -131,10 +134,54 @@ def _figures(figures):
 
 
 def _by_name(value):
-    if any(isinstance(inner, dict) for inner in value.values()):
-        columns = list(next(iter(value.values())))
-        return svg.table(["", *columns], [[name, *(f"{inner[column]:.3g}" for column in columns)] for name, inner in value.items()])
-    return svg.table([], [[name, f"{share:.3g}"] for name, share in value.items()])
+    head, rows = rows_of(value)
+    return svg.table(head, [[name, *(cell(inner, ".3g") for inner in values)] for name, *values in rows])
+
+
+# ---------------------------------------------------------------- figures of any kind
+
+
+def is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def cell(value, form):
+    """A figure as text: a number in a form such as ".3g", or as a function shows it; text as it is, nothing for None; of an array
+    or anything else the beginning."""
+    value = single(value)
+    if is_number(value):
+        return form(value) if callable(form) else f"{value:{form}}"
+    text = "" if value is None else value if isinstance(value, str) else " ".join(repr(value).split())
+    return text if isinstance(value, str) or len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def single(value):
+    """An array or Tensor of no axes as the number that it holds; everything else as it is."""
+    return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
+
+
+def rows_of(figures):
+    """(head, rows) of a table, each row a name and its values: a row for each figure, and, where figures are by two names, a column
+    for every second name that there is, None where a row has none. The head is empty for figures by one name."""
+    if not any(isinstance(value, dict) for value in figures.values()):
+        return [], [[name, value] for name, value in figures.items()]
+    by_two = {name: value if isinstance(value, dict) else {"": value} for name, value in figures.items()}
+    columns = list(dict.fromkeys(column for inner in by_two.values() for column in inner))
+    return ["", *columns], [[name, *(inner.get(column) for column in columns)] for name, inner in by_two.items()]
+
+
+def jsonable(value):
+    """A recipe's figures as JSON can hold them: arrays as lists, names as text; of what it does not know, what Python writes for it."""
+    value = single(value)
+    if isinstance(value, dict):
+        return {name if isinstance(name, str) else str(single(name)): jsonable(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [jsonable(inner) for inner in value]
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    return float(value) if is_number(value) else repr(value)
 
 
 def _settings(settings, parameters, threads, run):
