@@ -14,7 +14,7 @@ import minigrad.nn.functional as F
 from minigrad import nn
 from minigrad.viz import graph
 from minigrad.viz.boxes import Layout, levels
-from minigrad.viz.dot import number, numbers, summed
+from minigrad.viz.dot import exact, number, numbers, summed
 from minigrad.viz.replay import replay
 from models.gpt import GPT
 from models.transformer import Transformer
@@ -46,6 +46,10 @@ def words(drawing):
         elif box := re.match(r"\s*(n\d+) \[", line):
             boxes[box[1]] = text
     return boxes, arrows
+
+
+def boxes_text(drawing):
+    return " | ".join(words(drawing)[0].values())
 
 
 def boxes_with(drawing, text):
@@ -102,6 +106,15 @@ def test_numbers_are_short_and_true():
     assert numbers(np.array([0.5, 0.0123, 0.0])) == [["0.500", "0.012", "0"]]
     assert numbers(np.array([[1.0, -np.inf]])) == [["1", "−inf"]]
     assert numbers(np.array([1e-9, 0.0])) == [["1e−09", "0"]]
+
+
+def test_a_constant_is_not_rounded_to_another():
+    told = [1.0001, 2.0, -0.5, 1e-5, 0.1, 123456789.25, np.float32(0.1), np.array(1.00001), 7]
+    assert [exact(x) for x in told] == ["1.0001", "2", "−0.5", "1e−05", "0.1", "123456789.25", "0.1", "1.00001", "7"]
+    assert [exact(x) for x in (np.nan, -np.inf, 1 / 3)] == ["nan", "−inf", "0.3333333333333333"]
+    y = (leaf(3) * 1.0001).sum()
+    assert "1.0001" in words(graph(y))[0].values()
+    assert "× 1.0001 multiply" in boxes_text(graph(mg.tanh(y * leaf(50)) * 1.0001, depth=1, model=nn.ReLU()))
 
 
 def test_names_come_from_the_model_or_from_locals():

@@ -211,6 +211,12 @@ def test_settings_are_told():
     assert [node["setting"] for node in data["nodes"] if node["kind"] == "op"] == ["index=(:, 1:)", "shape=(4,)", "y=0.5", "axis=0"]
 
 
+def test_a_constant_is_not_rounded_to_another():
+    data = data_of(leaf() * 1.0001 * mg.tensor(1.00001))
+    assert [node["setting"] for node in data["nodes"] if node["kind"] == "op"] == ["y=1.0001", ""]
+    assert [node["exact"] for node in data["nodes"] if node["kind"] == "constant"] == ["1.00001"]
+
+
 def test_nan_and_infinities_are_counted():
     arrays = Arrays()
     arrays.add(np.array([1.0, np.nan, -np.inf]))

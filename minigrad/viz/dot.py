@@ -34,6 +34,15 @@ def number(x):
     return str(x).replace("-", "−")
 
 
+def exact(x):
+    """A number as its user wrote it: 6 digits where these say all, else so many as it has, so that 1.0001 is not called 1."""
+    x = x[()] if isinstance(x, np.ndarray) else x
+    if isinstance(x, (float, np.floating)):
+        text = f"{x + 0.0:.6g}"
+        x = text if type(x)(text) == x else str(x)
+    return str(x).replace("-", "−")
+
+
 def numbers(array):
     """The numbers of an array as rows of texts, all with as many decimals as the largest needs for three digits."""
     rows = np.atleast_2d(np.asarray(array))
@@ -112,6 +121,8 @@ def wide(content):
 
 def constant_figures(value):
     """A constant in numbers, if they are few, else what they are and in which shape."""
+    if np.ndim(value) == 0:
+        return font(exact(value), "ink", 11)
     if fits_grid(value):
         return grid(value, "ink")
     kind = dict(i="whole numbers", u="whole numbers", b="true or false").get(value.dtype.kind, "numbers")
@@ -123,7 +134,7 @@ def op_title(vertex, inline):
     symbol, before, after = SYMBOLS.get(vertex.name, ""), "", ""
     for place, parent in enumerate(vertex.parents if inline else ()):
         if is_plain_number(vertex, parent):
-            text = number(parent.value)
+            text = exact(parent.value)
             before, after = (text + " ", after) if place == 0 else (before, f"{after} {text}")
     name = symbol or vertex.name
     return font(before + name + after, bold=True, size=14 if symbol else None) + (" " + font(vertex.name, "soft", 11) if symbol else "")

@@ -10,7 +10,7 @@ function linesOf(key) {
   const at = +key.slice(1);
   if (key[0] === "g") return [groups[at].label, groups[at].kind];
   const node = nodes[at], setting = node.setting && node.setting.length < 16 ? ` ${node.setting}` : "";
-  const value = brief(node.value), gradient = brief(node.gradient);
+  const value = node.exact || brief(node.value), gradient = brief(node.gradient);
   return [node.short + setting, value || node.shape, ...(gradient ? [`g = ${gradient}`] : [])];
 }
 

@@ -105,7 +105,7 @@ function stepCard({ node: n, shares }) {
 
 function argumentsOf(node) {
   // what it was computed from: names, with the numbers where they are few, else behind a fold
-  const name = ([letter, p]) => element("p", {}, element("em", {}, letter), " = ", link(p), ` ${brief(nodes[p].value) || nodes[p].shape}`);
+  const name = ([letter, p]) => element("p", {}, element("em", {}, letter), " = ", link(p), ` ${nodes[p].exact || brief(nodes[p].value) || nodes[p].shape}`);
   const large = node.parents.filter(([, p]) => !brief(nodes[p].value));
   const values = () => element("div", {}, large.map(([letter, p]) => figure(nodes[p].value, letter)));
   return [node.parents.map(name), node.setting ? element("p", {}, element("code", {}, node.setting)) : "", large.length ? fold("the numbers it was computed from", values) : ""];

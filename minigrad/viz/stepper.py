@@ -10,6 +10,7 @@ import numpy as np
 
 from minigrad.autograd import Node, Value, plus
 from minigrad.nn import Module, ModuleList
+from minigrad.viz.dot import exact
 from minigrad.viz.formulas import rule_for_reader
 from minigrad.viz.page import page, save
 from minigrad.viz.replay import replay
@@ -79,7 +80,8 @@ BODY = """<header><h1>{title}</h1>
 def as_data(vertices, steps, model, names):
     """What the script is given: nodes, groups, steps, rules, arrays; each refers to others by their places in these lists.
 
-    nodes   kind, label, short (the label inside its group), setting, shape, value, gradient, parents [[letter, node]], group, rule
+    nodes   kind, label, short (the label inside its group), setting, shape, exact (of a constant, if it is one number, all its
+            digits), value, gradient, parents [[letter, node]], group, rule
     groups  label, path, parent, items: nodes as numbers, groups inside as [number]
     steps   node, shares: [to, letter, which argument, raw, sent, before, after, how broadcasting was undone]
     A value is the place of an array, or a list of such where an op has several values.
@@ -95,6 +97,7 @@ def as_data(vertices, steps, model, names):
             "short": named[v].removeprefix(groups[group_of[v]]["path"] + "."),
             "setting": setting(v, _rule(v, rules)) if v.node else "",
             "shape": shape_text(v.value),
+            "exact": _short(v.value[()]) if v.kind == "constant" and v.shape == () else "",
             "value": arrays.add(v.value),
             "gradient": arrays.add(v.gradient),
             "parents": [[letter, place[p]] for letter, p in lettered(v, _rule(v, rules)) if p in place],
@@ -208,7 +211,7 @@ def _short(x):
         return f"({', '.join(map(_short, x))}{',' * (len(x) == 1)})"
     if isinstance(x, np.ndarray):
         return f"an array {shape_of(x.shape)}"
-    return f"{x:.4g}" if isinstance(x, (float, np.floating)) else "..." if x is Ellipsis else str(x)
+    return exact(x).replace("−", "-") if isinstance(x, (float, np.floating)) else "..." if x is Ellipsis else str(x)
 
 
 def shape_text(value):
