@@ -13,7 +13,7 @@ import minigrad as mg
 from minigrad import nn, saving, train
 from minigrad.trainer import Recipe, fit
 from minigrad.viz import svg
-from minigrad.viz.diary import AFTER, BEFORE, Diary, activation_scale, layer_norms
+from minigrad.viz.diary import AFTER, BEFORE, Diary, activation_scale, interval, layer_norms
 from minigrad.viz.report import NORMS, layer_of
 from models import recipes
 from models.attended import attended
@@ -104,10 +104,30 @@ def test_before_and_after_read_the_same_tokens_and_the_model_stays_trained():
     assert all(np.array_equal(t.data, trained[name]) for name, t in model.state_dict().items())
 
 
-def test_gradients_by_layer_are_measured_about_sixty_times_however_long_the_run():
+def test_gradients_by_layer_are_measured_densely_at_first_and_seldom_later():
+    def measured(last, steps):
+        return [step for step in range(1, last + 1) if step % interval(step, max(1, steps // 60)) == 0]
+
+    assert measured(20, 100_000) == [*range(1, 17), 18, 20]
+    assert len(measured(909, 100_000)) >= 50 and len(measured(100_000, 100_000)) < 160
     recipe = Plain(dict(steps=600))
     rows = fit(recipe, model := recipe.model(), Diary(recipe, model, attended, ""))
-    assert sum(NORMS in row for row in rows) == 61
+    assert [row["step"] for row in rows if NORMS in row] == measured(600, 600)
+
+
+def test_a_run_that_was_stopped_says_so_and_keeps_the_chart_of_its_metric(tmp_path, monkeypatch):
+    batch = recipes.find("dates").batch
+
+    def interrupted(self, step):
+        if step == 102:
+            raise KeyboardInterrupt
+        return batch(self, step)
+
+    monkeypatch.setattr(recipes.find("dates"), "batch", interrupted)
+    assert train.main([*SMALL, "--steps", "100000", "--out", str(tmp_path / "run")]) == 130
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "The run was stopped at step 102 of 100,000." in page and "exact match, on data never trained on" in page
+    assert "To repeat this run, which was stopped at step 102 of 100,000 (the command runs to the end):" in page
 
 
 # ---------------------------------------------------------------- what it says

@@ -27,7 +27,7 @@ class Diary:
 
     def __call__(self, row):
         """Put the gradients' lengths by layer into the row of some steps, before they are forgotten."""
-        if row["step"] == 1 or row["step"] % self.every == 0:
+        if row["step"] % interval(row["step"], self.every) == 0:
             row[NORMS] = layer_norms(self.model)
 
     def finish(self, folder, rows, figures):
@@ -75,6 +75,12 @@ class Diary:
         scale = dict(title="what the layers hand on, in the order they ended", xlabel="layer", ylabel="root mean square", curves=depth, log=True)
         charts([gradient, scale], folder / "layers.png", ", ".join(f"{i + 1} {name}" for i, name in enumerate(names)))
         return ["layers.png"]
+
+
+def interval(step, most):
+    """How far apart the steps are that are measured: each of the first, then of every doubling as many, at last `most`; so a run
+    that is stopped early has points too."""
+    return min(most, 2 ** max(0, step.bit_length() - 4))
 
 
 def layer_norms(model):

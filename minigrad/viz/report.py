@@ -47,10 +47,10 @@ def report(path, run, rows, figures, settings, parameters, scales, looked, threa
     sections = {
         "Learning": _learning(rows, run), "Samples": _samples(rows), "Layers": _layers(rows, scales),
         "Attention": ATTENTION + parts["body"] if parts else f"<p>{_text(why)}</p>",
-        "Figures": _figures(figures), "Settings": _settings(settings, parameters, threads, run),
+        "Figures": _figures(figures), "Settings": _settings(settings, parameters, threads, run, stopped_at(rows, settings)),
     }  # fmt: skip
     links = "".join(f'<a href="#{name}">{name}</a>' for name in sections)
-    body = f"<h1>{_text(run['name'])}: what happened in training</h1><p>{_text(run['help'] or '')}</p>{_summary(rows, figures, run, parameters)}<nav>{links}</nav>"
+    body = f"<h1>{_text(run['name'])}: what happened in training</h1><p>{_text(run['help'] or '')}</p>{_summary(rows, figures, run, parameters, settings)}<nav>{links}</nav>"
     body += "".join(f'<section id="{name}"><h2>{name}</h2>{content}</section>' for name, content in sections.items())
     parts = parts or {"data": None, "script": "", "style": ""}
     return pages.save(pages.page(f"{run['name']}: report", body, parts["data"], parts["script"], svg.STYLE + parts["style"] + STYLE), path)
@@ -65,12 +65,20 @@ def _explorer(looked):
         return None, str(problem)
 
 
-def _summary(rows, figures, run, parameters):
+def stopped_at(rows, settings):
+    """The step at which a run was stopped, in words; "" for one that ran to its end."""
+    last = rows[-1]["step"] if rows else 0
+    return "" if last == settings["steps"] else f"stopped at step {last:,} of {settings['steps']:,}" if rows else "stopped before its first step"
+
+
+def _summary(rows, figures, run, parameters, settings):
+    stopped = stopped_at(rows, settings)
+    note = f"<p>The run was {stopped}.</p>" if stopped else ""
     if not rows:
-        return "<p>The run was stopped before its first step.</p>"
+        return note
     said = f"{_text(run['metric'])} on held-out data: <strong>{_text(cell(figures[run['metric']], run['shown']))}</strong>, " if run["metric"] in figures else ""
     last, count = rows[-1], sum(parameters.values())
-    return f'<p class="figure">{said}after {last["step"]:,} steps and {last["seconds"]:.1f} s of training; {count:,} parameters.</p>'
+    return f'<p class="figure">{said}after {last["step"]:,} steps and {last["seconds"]:.1f} s of training; {count:,} parameters.</p>{note}'
 
 
 def _learning(rows, run):
@@ -184,13 +192,13 @@ def jsonable(value):
     return float(value) if is_number(value) else repr(value)
 
 
-def _settings(settings, parameters, threads, run):
+def _settings(settings, parameters, threads, run, stopped):
     by_layer = {}
     for name, count in parameters.items():
         by_layer[layer_of(name)] = by_layer.get(layer_of(name), 0) + count
     total = f"{sum(parameters.values()):,}"
     return (
-        f"<p>To repeat this run:</p><pre><code>{_text(run['command'])}</code></pre>"
+        f"<p>To repeat this run{f', which was {stopped} (the command runs to the end)' if stopped else ''}:</p><pre><code>{_text(run['command'])}</code></pre>"
         f"<h3>Configuration</h3>{_list(_said(settings))}"
         f"<h3>Parameters</h3>{svg.table(['layer', 'numbers'], [*([name, f'{count:,}'] for name, count in by_layer.items()), ['together', total]])}"
         f"<h3>Environment</h3>{_list(environment(threads))}"
