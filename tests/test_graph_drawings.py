@@ -137,6 +137,17 @@ def test_text_cannot_break_the_drawing():
     assert "<B>a&lt;b&gt; &amp; &quot;c&quot;</B>" in graph(x * 2, names={'a<b> & "c"': x}).source
 
 
+def test_a_long_name_is_cut_in_its_box_and_whole_in_the_tooltip():
+    name, path = "x" * 500 + "y" * 500, "layer_" + "z" * 1000
+    model = nn.Module()
+    setattr(model, path, nn.Linear(2, 2))
+    x = leaf(1, 2)
+    source = graph(getattr(model, path)(x * 1).sum(), model, names={name: x}).source
+    assert "<B>xxxxxxxxxxx…yyyyyyyyyyyy</B>" in source and f'tooltip={name}' in source.replace('"', "")
+    drawing = graph(getattr(model, path)(x).sum(), model, depth=1)
+    assert max(map(len, words(drawing)[0].values())) < 100 and f"tooltip={path}" in drawing.source.replace('"', "")
+
+
 # ---------------------------------------------------------------- models
 
 

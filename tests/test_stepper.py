@@ -437,6 +437,22 @@ def test_on_a_telephone_nothing_is_wider_than_the_window(transformer_page, dark)
         assert seen.quiet()
 
 
+def test_a_long_name_is_cut_on_its_node_and_wraps_beside_it(tmp_path):
+    loss, names = small()
+    name = "x" * 500 + "y" * 500
+    with opened(stepper(loss, tmp_path / "long.html", names={name: names["x"]}), 360, 740) as seen:
+        page = seen.page
+        node = page.locator(".node.leaf", has_text="xxx").first
+        assert "xxxxxxxxxxx…yyyyyyyyyyyy" in node.locator("text").all_text_contents()
+        assert node.locator("title").text_content() == name and node.bounding_box()["width"] < 250
+        for step in range(5):
+            page.evaluate(f"go({step})")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        page.evaluate(f"look({page.evaluate('nodes.findIndex(node => node.label.length > 100)')})")
+        assert name in page.inner_text("#card h2") and page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert seen.quiet()
+
+
 def test_nan_is_shown_plainly(tmp_path):
     x = mg.tensor(np.array([-1.0, 0.0, 1.0]), requires_grad=True)
     with np.errstate(all="ignore"):

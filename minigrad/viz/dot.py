@@ -23,6 +23,7 @@ SYMBOLS = dict(add="+", subtract="−", multiply="×", divide="÷", matmul="@", 
                exp="eˣ")  # fmt: skip
 FONT = "Arial"  # the one whose widths every renderer knows
 GAP = "\N{NO-BREAK SPACE}"
+LONGEST = 24  # letters of a name; in a longer one the middle is left out, and the tooltip has it all
 GRID = 4  # a matrix of up to so many rows and columns is shown as numbers
 
 
@@ -66,6 +67,11 @@ def shape_of(shape):
 def fits_grid(value):
     """Is it small enough to be shown as numbers?"""
     return isinstance(value, (np.ndarray, np.generic, int, float)) and np.ndim(value) <= 2 and all(0 < n <= GRID for n in np.shape(value))
+
+
+def cut(name):
+    """A long name's beginning and end; paths differ at either."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2 - 1]}…{name[-LONGEST // 2 :]}"
 
 
 # ---------------------------------------------------------------- what stands in a box
@@ -221,16 +227,16 @@ class Look:
     def _module_title(self, path, above, line=" "):
         """encoder.0 … 3, EncoderLayer, ×4"""
         count, last = self.layout.times.get(path, (1, path))
-        name = _within(path, above) + (f" … {last.rpartition('.')[2]}" if count > 1 else "")
+        name = cut(_within(path, above)) + (f" … {last.rpartition('.')[2]}" if count > 1 else "")
         times = " " + font(f"×{count}", "module_line", 15, bold=True) if count > 1 else ""
-        return font(name, bold=True) + line + font(type(self.layout.modules[path]).__name__, "soft", 11) + times
+        return font(name, bold=True) + line + font(cut(type(self.layout.modules[path]).__name__), "soft", 11) + times
 
     def _vertex_rows(self, box):
         vertex, name = box.last, self.names.get(box.last, "")
         if vertex.kind == "op":
-            yield wide((font(name + " = ", bold=True) if name else "") + op_title(vertex, inline=not self.numbers))
+            yield wide((font(cut(name) + " = ", bold=True) if name else "") + op_title(vertex, inline=not self.numbers))
         elif name or vertex.name:
-            yield wide(font(_within(name or vertex.name, box.frames[-1][0] if box.frames else ""), bold=True))
+            yield wide(font(cut(_within(name or vertex.name, box.frames[-1][0] if box.frames else "")), bold=True))
         if vertex.kind == "constant":
             yield wide(constant_figures(vertex.value))
         elif self.numbers:

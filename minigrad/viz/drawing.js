@@ -3,15 +3,17 @@
 
 // ---------------------------------------------------------------- what is written on a node
 
-const titleOf = g => `${groups[g].label} · ${groups[g].kind}`;
+const LONGEST = 24;  // letters of a name on a node; the tooltip has it all
+const cut = name => name.length <= LONGEST ? name : `${name.slice(0, LONGEST / 2 - 1)}…${name.slice(-LONGEST / 2)}`;
+const titleOf = g => `${cut(groups[g].label)} · ${cut(groups[g].kind)}`;
 
 function linesOf(key) {
   // its name, its value or shape, and room for its gradient where that is short
   const at = +key.slice(1);
-  if (key[0] === "g") return [groups[at].label, groups[at].kind];
+  if (key[0] === "g") return [cut(groups[at].label), cut(groups[at].kind)];
   const node = nodes[at], setting = node.setting && node.setting.length < 16 ? ` ${node.setting}` : "";
   const value = node.exact || brief(node.value), gradient = brief(node.gradient);
-  return [node.short + setting, value || node.shape, ...(gradient ? [`g = ${gradient}`] : [])];
+  return [cut(node.short) + setting, value || node.shape, ...(gradient ? [`g = ${gradient}`] : [])];
 }
 
 // ---------------------------------------------------------------- drawing
@@ -75,13 +77,14 @@ function pressable(made, key, label, act) {
 function nodeOf(key, { x, y, width, height }) {
   const at = +key.slice(1), isGroup = key[0] === "g", lines = linesOf(key);
   const texts = lines.map((line, i) => drawn("text", { x: x + width / 2, y: y + 17 + 14 * i, class: i === 0 ? "" : line.startsWith("g = ") && i === 2 ? "gradient" : "small" }, line));
-  const made = drawn("g", {}, drawn("rect", { x, y, width, height, rx: isGroup ? 3 : 9 }), ...texts);
+  const title = drawn("title", {}, isGroup ? `${groups[at].path}, ${groups[at].kind}` : nodes[at].label);
+  const made = drawn("g", {}, title, drawn("rect", { x, y, width, height, rx: isGroup ? 3 : 9 }), ...texts);
   const label = isGroup ? `Open ${groups[at].path}, ${groups[at].kind}` : `${nodes[at].label}, ${nodes[at].shape}${stepOf.has(at) ? `, step ${stepOf.get(at)}` : ""}`;
   return pressable(made, key, label, () => isGroup ? toggle(at) : look(at));
 }
 
 function boxOf(g, { x, y, width, height }) {
-  const title = drawn("g", { class: "close", tabindex: 0, "aria-expanded": "true" }, drawn("text", { x: x + 8, y: y + 15 }, `− ${titleOf(g)}`));
+  const title = drawn("g", { class: "close", tabindex: 0, "aria-expanded": "true" }, drawn("title", {}, groups[g].path), drawn("text", { x: x + 8, y: y + 15 }, `− ${titleOf(g)}`));
   return drawn("g", { class: "box" }, drawn("rect", { x, y, width, height, rx: 6 }), pressable(title, `g${g}`, `Close ${groups[g].path}`, () => toggle(g)));
 }
 
