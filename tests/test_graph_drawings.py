@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import warnings
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -146,6 +147,29 @@ def test_a_long_name_is_cut_in_its_box_and_whole_in_the_tooltip():
     assert "<B>xxxxxxxxxxx…yyyyyyyyyyyy</B>" in source and f'tooltip={name}' in source.replace('"', "")
     drawing = graph(getattr(model, path)(x).sum(), model, depth=1)
     assert max(map(len, words(drawing)[0].values())) < 100 and f"tooltip={path}" in drawing.source.replace('"', "")
+
+
+def broken_loss(n=5):
+    """Of the n logarithms two are no numbers, and so are 2 of the gradients: x gets ±inf from both its uses at 0."""
+    x = mg.tensor(np.array([-1.0, 0.0, *range(1, n - 1)]), requires_grad=True)
+    with np.errstate(all="ignore"):
+        return (x.log() - x.log()).sum()
+
+
+@pytest.mark.parametrize("n", [4, 5], ids=["shown as numbers", "shown by its shape"])
+def test_what_is_not_finite_is_marked_and_nothing_is_printed(n):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        boxes = boxes_text(graph(broken_loss(n)))
+    assert f"value: 2 of {n} are NaN or infinite" in boxes and "value: 1 of 1 is NaN or infinite" in boxes
+    assert f"gradient: 1 of {n} is NaN or infinite" in boxes, "1 / 0, once and again with the other sign"
+
+
+def test_a_closed_module_says_that_its_value_is_not_finite():
+    model, x = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), mg.tensor([[np.inf, 1.0]])
+    with np.errstate(all="ignore"):
+        loss = model(x).sum()
+    assert "NaN or infinite" in next(text for text in words(graph(loss, model, depth=1))[0].values() if "Linear" in text)
 
 
 # ---------------------------------------------------------------- models

@@ -6,6 +6,7 @@ python tests/test_stepper.py makes the README's picture of it, tutorials/picture
 import json
 import re
 import time
+import warnings
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -222,6 +223,16 @@ def test_nan_and_infinities_are_counted():
     arrays.add(np.array([1.0, np.nan, -np.inf]))
     (found,) = plain(arrays.data())
     assert found["numbers"] == [1.0, "nan", "-inf"] and found["strange"] == 2 and found["low"] == found["high"] == 1.0
+
+
+def test_nothing_is_printed_of_what_is_not_finite():
+    x = mg.tensor(np.array([-1.0, 0.0, 1.0]), requires_grad=True)
+    with np.errstate(all="ignore"):
+        loss = (x.log() - x.log()).sum()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = data_of(loss)
+    assert data["arrays"][data["nodes"][0]["gradient"]]["strange"] == 1, "inf - inf"
 
 
 def test_of_too_many_numbers_corners_are_shown_and_said():

@@ -111,14 +111,24 @@ def figures(vertex, has_gradient):
     if fits_grid(vertex.value) and np.ndim(vertex.value) == 2:
         yield "".join(cell(font(word, color, 10)) for word, _, color in pairs)
         yield "".join(cell(grid(x, color), CELLPADDING=3) for _, x, color in pairs)
-        return
+        pairs = []
     for word, x, color in pairs:
         if fits_grid(x):
             yield cell(font(word + GAP, color, 10), ALIGN="LEFT") + cell(grid(x, color), ALIGN="RIGHT")
         elif color == "forward":
             yield cell(font("shape" + GAP, color, 10), ALIGN="LEFT") + cell(font(shape_of(vertex.shape), color, 11), ALIGN="RIGHT")
         elif isinstance(x, np.ndarray):
-            yield cell(font("gradient up to" + GAP, color, 10), ALIGN="LEFT") + cell(font("±" + number(np.abs(x).max(initial=0)), color, 11), ALIGN="RIGHT")
+            yield cell(font("gradient up to" + GAP, color, 10), ALIGN="LEFT") + cell(font("±" + number(np.abs(x[np.isfinite(x)]).max(initial=0)), color, 11), ALIGN="RIGHT")
+    yield from alarms(vertex, has_gradient)
+
+
+def alarms(vertex, has_gradient):
+    """A row for the value and one for the gradient if not all of it is finite."""
+    for word, x in [("value", vertex.value), ("gradient", vertex.gradient if has_gradient else None)]:
+        arrays = [a for a in (x if isinstance(x, tuple) else (x,)) if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+        size, strange = sum(a.size for a in arrays), sum(a.size - np.isfinite(a).sum() for a in arrays)
+        if strange:
+            yield wide(font(f"{word}: {strange} of {size} {'is' if strange == 1 else 'are'} NaN or infinite", "backward", 11, bold=True))
 
 
 def wide(content):
@@ -223,6 +233,7 @@ class Look:
     def _module_rows(self, box):
         yield wide(self._module_title(box.path, box.frames[-1][0] if box.frames else "", line="<BR/>"))
         yield wide(font(shape_of(box.last.shape), "forward", 11))
+        yield from alarms(box.last, self.backward)
 
     def _module_title(self, path, above, line=" "):
         """encoder.0 … 3, EncoderLayer, ×4"""
@@ -243,6 +254,7 @@ class Look:
             yield from figures(vertex, self.backward)
         else:
             yield wide(font(shape_of(vertex.shape), "forward", 11))
+            yield from alarms(vertex, self.backward)
 
     # ---------------------------------------------------------------- arrows
 

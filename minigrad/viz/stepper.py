@@ -167,7 +167,8 @@ def with_places(step):
 
 
 def _share(step, share, i, place, arrays, rules):
-    after = share.sent if share.before is None else plus(share.before, share.sent)
+    with np.errstate(all="ignore"):  # inf - inf, which the page marks
+        after = share.sent if share.before is None else plus(share.before, share.sent)
     rule = _rule(step.vertex, rules)
     return {
         "to": place[share.parent],
