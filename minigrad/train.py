@@ -217,6 +217,10 @@ def run(recipe, model, folder, options, sharing=None):
         fit(recipe, model, show, sharing=sharing)
     except KeyboardInterrupt:
         stopped = True
+    except TrainingError as error:
+        diary.broken(folder, show.rows, error)
+        say(f"What happened until then stands in {folder / 'report.html'}.")
+        raise
     finally:
         show.close()
         saving.save_tensors(folder / "model.safetensors", model.state_dict())
@@ -256,6 +260,7 @@ class Progress:
         self.bar = tqdm(total=steps, disable=not self.live, unit="step", dynamic_ncols=True)
 
     def __call__(self, row):
+        check_samples(row.get("samples", ()))
         self.diary(row)
         self.rows.append(row)
         self.log.write(json.dumps(jsonable(row)) + "\n")
@@ -281,12 +286,15 @@ class Progress:
         self.log.close()
 
 
-def sample_lines(samples):
-    """Rows (source, prediction, target) as lines, one each, or three where a line would be too long; texts that go on, whose target
-    is None, with a mark where the model takes over."""
+def check_samples(samples):
     for sample in samples:
         if not isinstance(sample, (tuple, list)) or len(sample) != 3:
             raise TrainingError(f"The recipe's samples(model) must give rows (source, prediction, target), got {sample!r}.")
+
+
+def sample_lines(samples):
+    """Rows (source, prediction, target) as lines, one each, or three where a line would be too long; texts that go on, whose target
+    is None, with a mark where the model takes over."""
     answers = [(s, a, "right" if a == target else f"should be {target}") for s, a, target in samples if target is not None]
     lines = [f"      {source!s:32s} -> {answer!s:12s} {mark}" for source, answer, mark in answers]
     if max(map(len, lines), default=0) > WIDTH:

@@ -130,6 +130,17 @@ def test_a_run_that_was_stopped_says_so_and_keeps_the_chart_of_its_metric(tmp_pa
     assert "To repeat this run, which was stopped at step 102 of 100,000 (the command runs to the end):" in page
 
 
+@pytest.mark.parametrize(("good", "said"), [(3, "The run broke off after step 3 of 6."), (0, "The run broke off before its first step was done.")])
+def test_a_training_that_breaks_off_leaves_a_report_that_says_why(tmp_path, monkeypatch, capsys, good, said):
+    loss, count = recipes.find("dates").loss, iter(range(100))
+    monkeypatch.setattr(recipes.find("dates"), "loss", lambda self, *given: loss(self, *given) * (1.0 if next(count) < good else float("nan")))
+    assert train.main([*SMALL, "--out", str(tmp_path / "run")]) == 2
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    sentence = f"The loss became nan at step {good + 1}."
+    assert sentence in capsys.readouterr().err and sentence in page and said in page and "python -m minigrad.train dates" in page
+    assert page.count("<polyline") >= 3 or not good  # the rows so far are drawn
+
+
 # ---------------------------------------------------------------- what it says
 
 

@@ -34,10 +34,18 @@ class Diary:
         """Write the report; returns the names of the files."""
         recipe, model = self.recipe, self.model
         scales = {BEFORE: self._untrained(lambda: activation_scale(recipe, model)), AFTER: activation_scale(recipe, model)}
-        run = {"name": folder.name, "help": recipe.help, "metric": recipe.metric, "share": recipe.share, "shown": recipe.shown, "command": self.command}
-        parameters = {name: p.numel() for name, p in model.named_parameters()}
-        report(folder / "report.html", run, rows, figures, recipe.settings, parameters, scales, self.looked(), self.threads)
+        self._report(folder, rows, figures, scales, self.looked())
         return ["report.html", *self.picture(folder, rows, scales)]
+
+    def broken(self, folder, rows, reason):
+        """Write the report of a training that broke off, without what needs a sound model."""
+        self._report(folder, rows, {}, {}, "The training broke off, so there is no trained model to look at.", str(reason))
+
+    def _report(self, folder, rows, figures, scales, looked, reason=None):
+        recipe = self.recipe
+        run = {"name": folder.name, "help": recipe.help, "metric": recipe.metric, "share": recipe.share, "shown": recipe.shown, "command": self.command, "reason": reason}  # fmt: skip
+        parameters = {name: p.numel() for name, p in self.model.named_parameters()}
+        report(folder / "report.html", run, rows, figures, recipe.settings, parameters, scales, looked, self.threads)
 
     def looked(self):
         """[(name, rows)] of the recipe's example after and before training, the same tokens both times; or why there are none."""

@@ -37,7 +37,7 @@ def layer_of(path):
 def report(path, run, rows, figures, settings, parameters, scales, looked, threads=1):
     """Write report.html.
 
-    run          {"name", "help", "metric", "shown" (how the metric is printed), "command", "recipe"}
+    run          {"name", "help", "metric", "share", "shown" (how the metric is printed), "command", "reason" (why training broke off)}
     rows         those of the training loop           figures     those of the final evaluation
     settings     the recipe's                         parameters  {name: how many numbers}
     scales       {"before training": {layer: root mean square}, "after training": ...}
@@ -47,7 +47,7 @@ def report(path, run, rows, figures, settings, parameters, scales, looked, threa
     sections = {
         "Learning": _learning(rows, run), "Samples": _samples(rows), "Layers": _layers(rows, scales),
         "Attention": ATTENTION + parts["body"] if parts else f"<p>{_text(why)}</p>",
-        "Figures": _figures(figures), "Settings": _settings(settings, parameters, threads, run, stopped_at(rows, settings)),
+        "Figures": _figures(figures), "Settings": _settings(settings, parameters, threads, run, ending(rows, settings, run)),
     }  # fmt: skip
     links = "".join(f'<a href="#{name}">{name}</a>' for name in sections)
     body = f"<h1>{_text(run['name'])}: what happened in training</h1><p>{_text(run['help'] or '')}</p>{_summary(rows, figures, run, parameters, settings)}<nav>{links}</nav>"
@@ -65,15 +65,17 @@ def _explorer(looked):
         return None, str(problem)
 
 
-def stopped_at(rows, settings):
-    """The step at which a run was stopped, in words; "" for one that ran to its end."""
-    last = rows[-1]["step"] if rows else 0
-    return "" if last == settings["steps"] else f"stopped at step {last:,} of {settings['steps']:,}" if rows else "stopped before its first step"
+def ending(rows, settings, run):
+    """How a run ended, in words; "" for one that ran to its end."""
+    last, verb = rows[-1]["step"] if rows else 0, "broke off" if run["reason"] else "was stopped"
+    if last == settings["steps"] and not run["reason"]:
+        return ""
+    return f"{verb} {'after' if run['reason'] else 'at'} step {last:,} of {settings['steps']:,}" if rows else f"{verb} before its first step was done"
 
 
 def _summary(rows, figures, run, parameters, settings):
-    stopped = stopped_at(rows, settings)
-    note = f"<p>The run was {stopped}.</p>" if stopped else ""
+    ended, reason = ending(rows, settings, run), f' <strong class="wrong">{_text(run["reason"])}</strong>' if run["reason"] else ""
+    note = f"<p>The run {ended}.{reason}</p>" if ended else ""
     if not rows:
         return note
     said = f"{_text(run['metric'])} on held-out data: <strong>{_text(cell(figures[run['metric']], run['shown']))}</strong>, " if run["metric"] in figures else ""
@@ -138,7 +140,7 @@ def _figures(figures):
     for name, value in figures.items():
         if isinstance(value, dict):
             out += f"<h3>{_text(name)}</h3>{_by_name(value)}"
-    return out or "<p>The recipe evaluates nothing.</p>"
+    return out or "<p>Nothing was evaluated.</p>"
 
 
 def _by_name(value):
@@ -192,13 +194,14 @@ def jsonable(value):
     return float(value) if is_number(value) else repr(value)
 
 
-def _settings(settings, parameters, threads, run, stopped):
+def _settings(settings, parameters, threads, run, ended):
     by_layer = {}
     for name, count in parameters.items():
         by_layer[layer_of(name)] = by_layer.get(layer_of(name), 0) + count
     total = f"{sum(parameters.values()):,}"
+    which = f", which {ended}" + " (the command runs to the end)" * (not run["reason"]) if ended else ""
     return (
-        f"<p>To repeat this run{f', which was {stopped} (the command runs to the end)' if stopped else ''}:</p><pre><code>{_text(run['command'])}</code></pre>"
+        f"<p>To repeat this run{which}:</p><pre><code>{_text(run['command'])}</code></pre>"
         f"<h3>Configuration</h3>{_list(_said(settings))}"
         f"<h3>Parameters</h3>{svg.table(['layer', 'numbers'], [*([name, f'{count:,}'] for name, count in by_layer.items()), ['together', total]])}"
         f"<h3>Environment</h3>{_list(environment(threads))}"
