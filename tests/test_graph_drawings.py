@@ -207,6 +207,28 @@ def test_a_module_that_runs_in_parts_names_them():
     assert sum("residual1.norm LayerNorm" in box for box in boxes) == 2 and sum("residual1 Residual" in box for box in boxes) == 2
 
 
+class Repeated(nn.Module):
+    """Calls one module three times, each time on what it gave before or on something of its own."""
+
+    def __init__(self, in_a_row):
+        self.a, self.in_a_row = nn.Linear(2, 2), in_a_row
+
+    def forward(self, x):
+        if not self.in_a_row:
+            return self.a(x) + self.a(2 * x) + self.a(3 * x)
+        for _ in range(3):
+            x = self.a(x)
+        return x
+
+
+def test_calls_in_a_row_are_one_box_and_the_caption_says_so():
+    model = Repeated(in_a_row=True)
+    drawing = graph(model(leaf(1, 2)).sum(), model, depth=1)
+    assert len(boxes_with(drawing, "Linear")) == 1 and "called several times in a row: one box" in drawing.caption
+    model = Repeated(in_a_row=False)
+    assert len(boxes_with(graph(model(leaf(1, 2)).sum(), model, depth=1), "Linear")) == 3
+
+
 def test_layers_that_differ_are_not_drawn_as_one():
     def layout(*sizes):
         model = nn.Sequential(*(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:])))

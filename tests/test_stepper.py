@@ -265,6 +265,14 @@ def test_a_module_that_runs_twice_is_two_groups_so_that_no_group_waits_for_itsel
     assert group_of[weight] == 0, "a leaf that both use stands outside of both"
 
 
+def test_calls_in_a_row_are_one_group_as_the_page_says():
+    model, x = nn.Sequential(nn.Linear(2, 2)), leaf(1, 2)
+    loss = model[0](model[0](x)).sum()
+    vertices, _ = replay(loss, model)
+    assert [g["path"] for g in groups_of(vertices, model)[0]] == ["", "0", "the loss"]
+    assert "called once or several times in a row" in page_of(loss, model)
+
+
 def test_groups_are_the_models_and_each_node_stands_in_one():
     model, loss = transformer_loss()
     vertices, _ = replay(loss, model)

@@ -16,7 +16,7 @@ from minigrad.viz.replay import path_of
 
 @dataclass(eq=False)
 class Box:
-    """A box of the drawing: one vertex, or the vertices of one call of a module.
+    """A box of the drawing: one vertex, or the vertices of one run of a module: of a call, or of several in a row.
 
     kind    "leaf", "constant", "op", "module"          frames  the opened modules around it, outermost first: (path, which run)
     path    of a module
@@ -59,7 +59,11 @@ def is_setting(op, constant):
 
 class Layout:
     """The boxes and arrows of a history. depth None: every op; 1, 2 ...: a module that many levels inside is one box, and so is one
-    that has no modules inside. fold: are layers alike drawn once?"""
+    that has no modules inside. fold: are layers alike drawn once?
+
+    A node notes which module was running, not in which call. So calls of one module in a row, each fed by the one before, are one
+    run, as a loop inside the module would be; calls with something between, or with no path between them, are told apart.
+    """
 
     def __init__(self, vertices, steps, model=None, depth=None, fold=True):
         self.depth = depth
@@ -158,7 +162,7 @@ class Layout:
             self._make_source(vertex, users)
 
     def _runs(self):
-        """For each op and each level the number of the run of its module: a module that is called twice has two."""
+        """For each op and each level the number of the run of its module: a module that runs again after another has two."""
         found, counter = {v: [] for v in self.ops}, 0
 
         def number(ops, level):
@@ -187,7 +191,7 @@ class Layout:
         return None if has_modules else len(where)
 
     def _close(self, group, level, runs):
-        """One box for each call of a module. Two calls right after one another are told apart by having no path between them."""
+        """One box for each run of a module; of calls in a row, one for each of those that have no path between them."""
         for part in connected(group, self.drawn_as):
             where = self.place[part[0]][:level]
             path = ".".join(where)

@@ -21,8 +21,8 @@ def graph(y, model=None, depth=None, names=None, gradient=None, backward=True, d
     """The history of y as a Drawing: a picture in notebooks, and `.save("y.svg")`, .png or .dot.
 
     model      names the leaves after its parameters, and frames what its modules did
-    depth      modules so many levels inside become one box each (1: the outermost); None: every op is drawn, if they are not too
-               many. Layers alike, one after another, are drawn once, with ×4, where numbers are not shown
+    depth      modules so many levels inside become one box each (1: the outermost); a module called several times in a row is one
+               box, for the history does not say where a call ends. None: every op is drawn, if they are not too many. Layers alike, one after another, are drawn once, with ×4, where numbers are not shown
     names      {"x": x, ...}: what to call tensors, leaves or computed; names=locals() calls all by the names of your variables
     gradient   of y, to start the reverse pass from; may be left out for a single number
     backward   False: forward arrows only. They are all there is too where y is not a single number and no gradient is given
@@ -94,7 +94,7 @@ def fitting(vertices, steps, model, depth, most):
             layout = Layout(vertices, steps, model, layout.depth - 1 if layout.depth else max(levels_there, 1))
     closed, total = any(box.kind == "module" for box in layout.boxes), len(layout.boxes)
     count = sum(v.kind == "op" for v in vertices)
-    said = f"{count:,} steps; modules at depth {layout.depth} are one box each." if closed else ""
+    said = f"{count:,} steps; modules at depth {layout.depth} are one box each; called several times in a row: one box." if closed else ""
     said += " Layers alike are drawn once." if layout.times else ""
     if total > most:
         layout.keep_nearest(layout.drawn_as(vertices[-1]), most)

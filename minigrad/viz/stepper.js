@@ -151,7 +151,7 @@ function beginning() {
     element("p", {}, "A value that was used several times gets several shares, which are added (", element("code", {}, "+="), "). An op's turn comes when all who used its value have had theirs, so its gradient is then complete."),
     element("ul", { class: "legend" }, Object.values(kinds).map(([colour, text]) => element("li", {}, element("i", { style: `border-color: ${colour}` }), text))),
     element("p", {}, "On an orange edge stands what is sent, or for which argument: ", element("strong", {}, "x"), ", ", element("strong", {}, "y"), " … ", element("strong", {}, "Σ"), " says that broadcasting is undone on the way, ", element("strong", {}, "+="), " that something was there before."),
-    element("p", {}, keys.flatMap(([key, text]) => [element("kbd", {}, key), ` ${text}. `]), "Or press a node", groups.length > 1 ? "; a grey box is a module, and opens." : "."),
+    element("p", {}, keys.flatMap(([key, text]) => [element("kbd", {}, key), ` ${text}. `]), "Or press a node", groups.length > 1 ? "; a grey box is a module, called once or several times in a row, and opens." : "."),
     part("value", element("h3", {}, "The loss, ", link(root)), figure(nodes[root].value)),
     part("share", element("h3", {}, "Where the pass starts"), figure(nodes[root].gradient, "g")),
     element("p", {}, element("button", { onclick: () => go(1) }, "The first step ▶")),

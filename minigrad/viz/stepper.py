@@ -24,7 +24,8 @@ SLICES = 16  # and of more axes than two at most so many matrices
 def stepper(loss, path="stepper.html", model=None, gradient=None, names=None):
     """Write a page that goes through the reverse pass of `loss` step by step; returns the path.
 
-    model     an nn.Module: its parameters have their names, and what a module did is a box that opens
+    model     an nn.Module: its parameters have their names, and what a module did is a box that opens; called several times in a
+              row, one box, for the history does not say where a call ends
     gradient  to start from, where `loss` is not a single number
     names     {"x": x, ...} for leaves that no model names
     Compute the loss under minigrad.definitions() to see inside softmax, layer_norm, attention; else each is one step. The pass
@@ -228,8 +229,9 @@ def shape_of(shape):
 
 
 def groups_of(vertices, model):
-    """(groups, {vertex: the number of its group}). A group is one run of a module: a stretch of the history without a gap, so that
-    groups cannot stand in a circle, which two runs of one module taken together could. Group 0 holds everything.
+    """(groups, {vertex: the number of its group}). A group is one run of a module, of one call or several in a row: a stretch of the
+    history without a gap, so that groups cannot stand in a circle, which two runs of one module taken together could. Group 0 holds
+    everything.
     """
     paths = {id(m): path for path, m in model.named_modules()} if model is not None else {}
     kinds = {path: type(m).__name__ for path, m in model.named_modules() if _runs(m)} if model is not None else {}
