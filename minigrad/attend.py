@@ -25,8 +25,8 @@ def main(argv=None):
         recipe, model = load_models().load_run(options.run)
         recorded = load_models("attended").recorded
         texts = options.text or [getattr(recipe, "example", None)]
-        if not texts[0]:
-            raise UsageError(f'give a text to look at: python -m minigrad.attend {options.run} "..."')
+        if not texts[0]:  # an own recipe without an example, or a run made before runs remembered theirs
+            raise UsageError(f'this run has no example, so give a text to look at: python -m minigrad.attend {options.run} "..."')
         with blas_threads(1):
             records = [recorded(recipe, model, text) for text in texts]
         path = Path(options.out or Path(options.run) / "attention.html")

@@ -126,6 +126,36 @@ def test_the_doors_mistakes_are_sentences(run, capsys, more, said):
     assert said in capsys.readouterr().err
 
 
+SENTENCES = "to be or not to be, that is the question. " * 40
+PAIRED = "".join(f"{n} and {n + 1}\t{n + 1} after {n}\n" for n in range(300))
+
+
+@pytest.mark.parametrize(("name", "option", "given"), [
+    ("text", "--text", SENTENCES), ("text", "--text", SENTENCES + "___"), ("mlm", "--text", SENTENCES), ("mlm", "--text", SENTENCES + "___" * 9), ("translate", "--pairs", PAIRED),
+])  # fmt: skip
+def test_without_a_text_the_door_takes_the_example_that_the_run_remembers(tmp_path, capsys, name, option, given):
+    file, folder = tmp_path / "given", tmp_path / "run"
+    file.write_text(given)
+    assert train.main([name, *SMALL, option, str(file), "--context", "16", "--out", str(folder)]) == 0
+    file.unlink()  # it is not needed any more
+    assert attend.main([str(folder)]) == 0, capsys.readouterr().err
+    recipe, _ = recipes.load_run(folder)
+    page = (folder / "attention.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    assert recipe.example and data["records"][0]["name"].startswith(f"{recipe.example} → ")
+    assert name != "mlm" or recipe.hole in recipe.example
+
+
+def test_a_run_that_remembers_no_example_needs_a_text(tmp_path, capsys):
+    file, folder = tmp_path / "given", tmp_path / "run"
+    file.write_text(SENTENCES)
+    assert train.main(["text", *SMALL, "--text", str(file), "--context", "8", "--out", str(folder)]) == 0
+    config = json.loads((folder / "config.json").read_text())
+    del config["settings"]["example"]
+    (folder / "config.json").write_text(json.dumps(config))
+    assert attend.main([str(folder)]) == 2 and "this run has no example, so give a text" in capsys.readouterr().err
+
+
 def test_a_model_without_attention_is_a_sentence(tmp_path, capsys):
     assert train.main([*SMALL, "--model", "lstm", "--out", str(tmp_path / "lstm")]) == 0
     assert attend.main([str(tmp_path / "lstm")]) == 2

@@ -45,7 +45,8 @@ class MaskedText(Text):
     def _first_word(self):
         """A few words of the validation text with holes, as an example."""
         text = self.vocabulary.decode(self._passage())
-        return "".join(self.hole if i % 6 == 3 else c for i, c in enumerate(text.replace("\n", " " if " " in text else "")))
+        first = min(3, len(text) - 1)  # also a context of two characters has a hole
+        return "".join(self.hole if i % 6 == first else c for i, c in enumerate(text.replace("\n", " " if " " in text else "")))
 
     def _passage(self):
         """Token numbers of the validation text, as many as the context, from where the first three words follow each other."""

@@ -59,7 +59,9 @@ class Text(Recipe):
         known = "vocabulary" in self.settings  # a run remembers it: to write, its text is not needed
         self.vocabulary = remembered(self.settings["vocabulary"], self.reserved) if known else self._learn_vocabulary()
         self.settings["vocabulary"] = self.vocabulary.to_json()
-        self.example = "" if known else self._first_word()
+        if not known:
+            self.settings["example"] = self._first_word()
+        self.example = self.settings.get("example", "")  # a run remembers it too
 
     def _text(self):
         return manual() if self.settings["text"] is None else read(self.settings["text"])

@@ -36,7 +36,6 @@ class Translate(Pairs):
     choices = {**Pairs.choices, "tokens": TOKENS}
     evaluate_every = 200
     attention_title = "What the decoder's last layer looks at in the source while it writes each token"
-    example = ""
 
     def __init__(self, settings):
         super().__init__(settings)
@@ -46,7 +45,8 @@ class Translate(Pairs):
         self.vocab_size = len(self.vocabulary)
         self.max_len = self.max_new = self.settings["context"] + 1  # with the start, or the end
         if not known:
-            self.note, self.example = self._note(), min(self.held["validation"], key=hard_to_type)
+            self.note, self.settings["example"] = self._note(), min(self.held["validation"], key=hard_to_type)
+        self.example = self.settings.get("example", "")  # a run remembers it too
 
     @property
     def metric(self):
