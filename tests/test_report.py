@@ -10,7 +10,7 @@ import pytest
 from browser import opened
 
 import minigrad as mg
-from minigrad import nn, saving, train
+from minigrad import nn, saving, train, viz
 from minigrad.trainer import Recipe, fit
 from minigrad.viz import svg
 from minigrad.viz.diary import AFTER, BEFORE, Diary, activation_scale, interval, layer_norms
@@ -226,6 +226,17 @@ def test_the_report_opens_without_a_complaint_its_numbers_are_the_runs_and_atten
         tab.select_option("#record", "1")
         assert tab.locator("#text").inner_text().endswith(BEFORE)
         assert tab.locator("img").count() == 0 and seen.quiet()
+
+
+def test_long_names_wrap_on_a_phone_and_one_text_has_no_menu(tmp_path):
+    folder = tmp_path / "run"
+    assert train.main(["recall", *SMALL[:2], "--d-model", "8", "--distance", "8", "--quiet", "--out", str(folder)]) == 0
+    with opened(folder / "report.html", width=360, height=700) as seen:
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 360 and seen.quiet()
+    one = viz.attention(Diary(recipe := recipe_of("copy"), recipe.model(), attended, "").looked()[:1], tmp_path / "one.html")
+    for path, menu in ((one, False), (folder / "report.html", True)):
+        with opened(path) as seen:
+            assert seen.page.locator("#record").is_visible() == menu
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -21,8 +21,8 @@ LONGEST = 24  # characters of what is shown of an array
 STYLE = """
 a { color: var(--forward); }
 .wide { overflow-wrap: anywhere; } pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .2rem 0; }
-nav { display: flex; flex-wrap: wrap; gap: .2rem 1rem; } dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: 0; }
-dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; } .right { color: var(--leaf); } .wrong { color: var(--backward); }
+nav { display: flex; flex-wrap: wrap; gap: .2rem 1rem; } dl { display: grid; grid-template-columns: fit-content(60%) minmax(0, 1fr); gap: .1rem 1rem; margin: 0; }
+dt { color: var(--soft); overflow-wrap: anywhere; } th { overflow-wrap: break-word; } dd { margin: 0; overflow-wrap: anywhere; } .right { color: var(--leaf); } .wrong { color: var(--backward); }
 .figure { font-size: 1.3rem; } .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 0 1.5rem; }
 """
 
