@@ -13,7 +13,7 @@ import minigrad as mg
 from minigrad import nn, saving, train, viz
 from minigrad.trainer import Recipe, fit
 from minigrad.viz import svg
-from minigrad.viz.diary import AFTER, BEFORE, Diary, activation_scale, interval, layer_norms
+from minigrad.viz.diary import AFTER, BEFORE, Diary, activation_scale, interval, layer_norms, titles
 from minigrad.viz.report import NORMS, layer_of
 from models import recipes
 from models.attended import attended
@@ -80,6 +80,17 @@ def test_the_scale_of_activations_is_the_root_mean_square_of_what_a_layer_gives(
     hidden = model[0](mg.tensor(recipe.batch(0))).data
     scales = activation_scale(recipe, model)
     assert list(scales) == ["0", "1"] and np.isclose(scales["0"], np.sqrt((hidden**2).mean()), rtol=1e-5)
+
+
+def test_layers_of_a_sequential_are_called_by_what_they_are(tmp_path):
+    recipe = Plain({})
+    model = nn.ModuleDict({"net": recipe.model()})
+    assert titles(model) == {"net.0": "net.0 Linear", "net.1": "net.1 Linear"}
+    diary = Diary(recipe, model["net"], attended, "")
+    rows = fit(recipe, model["net"], diary)
+    diary.finish(tmp_path, rows, {})
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "In the order they ended: (1) 0 Linear, (2) 1 Linear" in page and '<th scope="row">0 Linear</th>' in page and "</svg>1 Linear</li>" in page
 
 
 def test_a_diary_changes_nothing_of_the_training():
@@ -164,6 +175,7 @@ def test_it_shows_figures_samples_settings_and_environment(run, page):
     last = rows_of(run)[-1]
     for source, answer, target in last["samples"]:
         assert html.escape(source) in page and html.escape(answer) in page and target in page
+    assert "the figure at the top of the page is of all of them" in page and "was stopped" not in page
     assert "<dt>norm</dt><dd>pre</dd>" in page and f"<dt>NumPy</dt><dd>{np.__version__}</dd>" in page and "<dt>threads</dt><dd>1</dd>" in page
     parameters = sum(t.size for t in saving.load_tensors(run / "model.safetensors").values())
     assert f"{parameters:,} parameters" in page and f"{saving.load_json(run / 'result.json')['exact match']:.1%}" in page
@@ -204,6 +216,12 @@ def test_a_logarithmic_chart_leaves_out_what_has_no_logarithm_and_equal_numbers_
     assert len(re.search(r'points="(.*?)"', drawing)[1].split()) == 2 and ">0.1</text>" in drawing
     assert "points" in svg.chart({"a": [(1, 2.0)]}, "c", "x", "y") and "points" in svg.chart({"a": [(1, 2.0)]}, "c", "x", "y", log=True)
     assert "Nothing was measured" in svg.chart({"a": []}, "c", "x", "y")
+
+
+@pytest.mark.parametrize(("last", "ticks"), [(1, ["1"]), (3, ["1", "2", "3"]), (12, ["2", "4", "6", "8", "10", "12"])])
+def test_an_axis_of_steps_has_whole_numbers(last, ticks):
+    drawing = svg.chart({"a": [(step, 0.5) for step in range(1, last + 1)]}, "c", "step", "y")
+    assert re.findall(rf'y="{svg.HEIGHT - svg.BOTTOM + 18}" text-anchor="middle">(.*?)<', drawing) == ticks
 
 
 def test_many_points_are_thinned_to_means():

@@ -4,9 +4,9 @@ and after, what attention looked at before and after. Knows recipes and models b
 
 import numpy as np
 
-from minigrad import no_grad
+from minigrad import nn, no_grad
 from minigrad.viz.pictures import charts
-from minigrad.viz.report import NORMS, layer_of, report
+from minigrad.viz.report import NORMS, in_order, layer_of, report
 from minigrad.viz.trace import trace_call
 
 BEFORE, AFTER = "before training", "after training"
@@ -43,7 +43,7 @@ class Diary:
 
     def _report(self, folder, rows, figures, scales, looked, reason=None):
         recipe = self.recipe
-        run = {"name": folder.name, "help": recipe.help, "metric": recipe.metric, "share": recipe.share, "shown": recipe.shown, "command": self.command, "reason": reason}  # fmt: skip
+        run = {"name": folder.name, "help": recipe.help, "metric": recipe.metric, "share": recipe.share, "shown": recipe.shown, "command": self.command, "reason": reason, "titles": titles(self.model)}  # fmt: skip
         parameters = {name: p.numel() for name, p in self.model.named_parameters()}
         report(folder / "report.html", run, rows, figures, recipe.settings, parameters, scales, looked, self.threads)
 
@@ -76,12 +76,13 @@ class Diary:
         if not measured:
             return []
         layers = list(next(iter(measured.values())))
-        norms = {layer: {step: norm[layer] for step, norm in measured.items() if layer in norm} for layer in layers}
+        called = titles(self.model)
+        norms = {called.get(layer, layer): {step: norm[layer] for step, norm in measured.items() if layer in norm} for layer in layers}
         gradient = dict(title="gradients by layer, as the steps use them", xlabel="step", ylabel="length of the gradient", curves=norms, log=True)
         names = list(scales[BEFORE])
         depth = {when: {names.index(layer) + 1: size for layer, size in scale.items() if layer in names} for when, scale in scales.items()}
         scale = dict(title="what the layers hand on, in the order they ended", xlabel="layer", ylabel="root mean square", curves=depth, log=True)
-        charts([gradient, scale], folder / "layers.png", ", ".join(f"{i + 1} {name}" for i, name in enumerate(names)))
+        charts([gradient, scale], folder / "layers.png", in_order([called.get(name, name) for name in names]))
         return ["layers.png"]
 
 
@@ -89,6 +90,12 @@ def interval(step, most):
     """How far apart the steps are that are measured: each of the first, then of every doubling as many, at last `most`; so a run
     that is stopped early has points too."""
     return min(most, 2 ** max(0, step.bit_length() - 4))
+
+
+def titles(model):
+    """{layer: how it is called} for layers of an nn.Sequential, whose names are mere numbers: 0 Linear."""
+    modules = dict(model.named_modules())
+    return {path: f"{path} {type(one).__name__}" for path, one in modules.items() if path and isinstance(modules.get(path.rpartition(".")[0]), nn.Sequential)}
 
 
 def layer_norms(model):

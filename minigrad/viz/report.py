@@ -34,10 +34,16 @@ def layer_of(path):
     return ".".join(parts[: number + 1])
 
 
+def in_order(names):
+    """Names with their places, as a chart's axis counts them."""
+    return ", ".join(f"({i}) {name}" for i, name in enumerate(names, 1))
+
+
 def report(path, run, rows, figures, settings, parameters, scales, looked, threads=1):
     """Write report.html.
 
-    run          {"name", "help", "metric", "share", "shown" (how the metric is printed), "command", "reason" (why training broke off)}
+    run          {"name", "help", "metric", "share", "shown" (how the metric is printed), "command", "reason" (why training broke off),
+                 "titles" ({layer: how it is called, if otherwise})}
     rows         those of the training loop           figures     those of the final evaluation
     settings     the recipe's                         parameters  {name: how many numbers}
     scales       {"before training": {layer: root mean square}, "after training": ...}
@@ -45,7 +51,7 @@ def report(path, run, rows, figures, settings, parameters, scales, looked, threa
     """
     parts, why = _explorer(looked)
     sections = {
-        "Learning": _learning(rows, run), "Samples": _samples(rows), "Layers": _layers(rows, scales),
+        "Learning": _learning(rows, run), "Samples": _samples(rows), "Layers": _layers(rows, scales, run['titles'].get),
         "Attention": ATTENTION + parts["body"] if parts else f"<p>{_text(why)}</p>",
         "Figures": _figures(figures), "Settings": _settings(settings, parameters, threads, run, ending(rows, settings, run)),
     }  # fmt: skip
@@ -91,24 +97,25 @@ def _learning(rows, run):
     charts = [svg.chart({"loss": over("loss")}, "The loss of each step's batch", "step", "loss", log=positive)]
     measured = [(step, single(value)) for step, value in over(run["metric"]) if is_number(single(value))]
     if measured:  # also of a run that was stopped between two measurements
+        part = "" if run["reason"] else ". While it learns, most recipes measure it on a part of these data; the figure at the top of the page is of all of them, at the end"
         ends = dict(low=0.0, high=1.0) if run["share"] else {}
-        charts.append(svg.chart({run["metric"]: measured}, f"{_text(run['metric'])}, on data never trained on", "step", run["metric"], **ends))
+        charts.append(svg.chart({run["metric"]: measured}, f"{_text(run['metric'])}, on data never trained on{part}", "step", run["metric"], **ends))
     charts.append(svg.chart({"learning rate": over("lr")}, "The learning rate", "step", "learning rate"))
     shortened = "How long the gradient is, of all parameters together; a longer one is shortened before the step (to 1, unless the recipe does otherwise)"
     charts.append(svg.chart({"gradient norm": over("gradient norm")}, shortened, "step", "gradient norm", log=True))
     return f'<div class="charts">{"".join(charts)}</div>'
 
 
-def _layers(rows, scales):
+def _layers(rows, scales, title):
     measured = [(row["step"], row[NORMS]) for row in rows if NORMS in row]
     layers = list(dict.fromkeys(layer for _, norms in measured for layer in norms))
-    curves = {layer: [(step, norms[layer]) for step, norms in measured if layer in norms] for layer in layers}
+    curves = {title(layer, layer): [(step, norms[layer]) for step, norms in measured if layer in norms] for layer in layers}
     names = list(dict.fromkeys(layer for scale in scales.values() for layer in scale))
     depth = {name: [(names.index(layer), scale[layer]) for layer in names if layer in scale] for name, scale in scales.items()}
-    order = ", ".join(f"{i + 1} {name}" for i, name in enumerate(names))
+    places = [title(name, name) for name in names]
     charts = (
         svg.chart(curves, "How long each layer's gradient is, as the step uses it (shortened, where it was too long)", "step", "gradient norm", log=True),
-        svg.chart(depth, f"How large the numbers are that each layer hands on (root mean square, first batch). In the order they ended: {_text(order)}", "layer", "root mean square", log=True, places=names),
+        svg.chart(depth, f"How large the numbers are that each layer hands on (root mean square, first batch). In the order they ended: {_text(in_order(places))}", "layer", "root mean square", log=True, places=places),
     )  # fmt: skip
     return f'<div class="charts">{"".join(charts)}</div>'
 
@@ -203,7 +210,7 @@ def _settings(settings, parameters, threads, run, ended):
     return (
         f"<p>To repeat this run{which}:</p><pre><code>{_text(run['command'])}</code></pre>"
         f"<h3>Configuration</h3>{_list(_said(settings))}"
-        f"<h3>Parameters</h3>{svg.table(['layer', 'numbers'], [*([name, f'{count:,}'] for name, count in by_layer.items()), ['together', total]])}"
+        f"<h3>Parameters</h3>{svg.table(['layer', 'numbers'], [*([run['titles'].get(name, name), f'{count:,}'] for name, count in by_layer.items()), ['together', total]])}"
         f"<h3>Environment</h3>{_list(environment(threads))}"
     )
 

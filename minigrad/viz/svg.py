@@ -21,13 +21,14 @@ def chart(curves, caption, xlabel, ylabel, log=False, places=None, low=None, hig
     """A figure: {name: [(x, y)]} as curves, their names below, and the numbers as a table for who cannot see them.
 
     places      names of the whole numbers on the x axis, if it counts things
+    x           whole numbers, such as steps
     low, high   ends of the y axis, where the numbers should not decide
     """
     curves = {name: [(x, y) for x, y in points if math.isfinite(y) and (y > 0 or not log)] for name, points in curves.items()}
     points = [point for one in curves.values() for point in one]
     if not points:
         return f"<figure><figcaption>{caption}</figcaption><p>Nothing was measured.</p></figure>"
-    x, y = _axis([x for x, _ in points], LEFT, WIDTH - RIGHT), _axis([y for _, y in points], HEIGHT - BOTTOM, TOP, log, low, high)
+    x, y = _axis([x for x, _ in points], LEFT, WIDTH - RIGHT, whole=True), _axis([y for _, y in points], HEIGHT - BOTTOM, TOP, log, low, high)
     colours = {name: f"hsl({(210 + 360 * i / len(curves)) % 360:.0f} 65% var(--tone))" for i, name in enumerate(curves)}
     drawn = "".join(_curve(x, y, thinned(one), colours[name], len(one) < 20) for name, one in curves.items())
     drawing = _grid(x, y, log, places) + drawn + _words(xlabel, ylabel)
@@ -46,22 +47,22 @@ def thinned(points):
 class _axis:
     """Where a number lies, and the round numbers to be marked."""
 
-    def __init__(self, values, start, end, log=False, low=None, high=None):
+    def __init__(self, values, start, end, log=False, low=None, high=None, whole=False):
         self.scale = math.log10 if log else float
         low, high = min(values) if low is None else low, max(values) if high is None else high
         self.low, self.high = self.scale(low), self.scale(high)
         if self.low == self.high:
             self.low, self.high = self.low - 0.5, self.high + 0.5
         self.start, self.end = start, end
-        self.ticks = _powers(self.low, self.high) if log else _round(self.low, self.high)
+        self.ticks = _powers(self.low, self.high) if log else _round(self.low, self.high, least=1 if whole else 0)
 
     def __call__(self, value):
         return self.start + (self.scale(value) - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
-def _round(low, high, count=6):
-    """Multiples of 1, 2 or 5 times a power of ten."""
-    rough = (high - low) / count
+def _round(low, high, count=6, least=0):
+    """Multiples of 1, 2 or 5 times a power of ten, at least so far apart."""
+    rough = max(least, (high - low) / count)
     power = 10 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
     return [step * i for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
