@@ -1,4 +1,5 @@
-"""The lesson's pictures: each function measures with models/figures.py, draws a PNG if a path is given, and returns the numbers.
+"""The lesson's pictures: each function measures with models/figures.py, draws a PNG if a path is given (or hands the
+figure to a function given in its place), and returns the numbers.
 Knows how to show them; what they are is said there.
 
     python tutorials/figures.py FOLDER        writes them all, in a few seconds
@@ -31,7 +32,15 @@ def _panel(axes, title, xlabel, ylabel, **settings):
 
 
 def _save(figure, path):
-    figure.savefig(path, dpi=120)
+    path(figure) if callable(path) else figure.savefig(path, dpi=120)
+
+
+def drawn(picture, **settings):
+    """(the figure, the numbers) of a function below, for a lesson to show: nothing is written. The same at every call."""
+    made = []
+    mg.manual_seed(0)
+    numbers = picture(made.append, **settings)
+    return made[0], numbers
 
 
 def _doubling(axes, values):
