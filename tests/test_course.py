@@ -1,0 +1,119 @@
+"""Every lesson: it runs, its solutions pass, its stub fails, each wrong answer fails and is recognised, each question is recomputed.
+
+python -m pytest tests/test_course.py -k 05        one lesson
+"""
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tutorials import isolation
+from tutorials.answers import key_of, module_of, played
+from tutorials.lessons import lessons
+from tutorials.verdict import compare, judge
+
+ROOT = Path(__file__).parent.parent
+LESSONS = lessons()
+
+
+def exercises(lesson):
+    """Those that can be read; a lesson whose checks.py is broken fails in the tests below, not in those of the others."""
+    try:
+        return lesson.exercises
+    except Exception:
+        return []
+
+
+EXERCISES = [(lesson, exercise.name) for lesson in LESSONS for exercise in exercises(lesson)]
+WRONGS = [(lesson, exercise.name, n) for lesson in LESSONS for exercise in exercises(lesson) for n in range(len(exercise.wrongs))]
+each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.folder.name)
+each_exercise = pytest.mark.parametrize("lesson, name", EXERCISES, ids=[f"{lesson.folder.name}-{name}" for lesson, name in EXERCISES])
+
+
+@cache
+def key(lesson, name):
+    return key_of(lesson, name, seed=1)
+
+
+# ---------------------------------------------------------------- lessons
+
+
+@each_lesson
+def test_a_lesson_runs_as_a_script(lesson, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(lesson.folder / "lesson.py")], capture_output=True, text=True, cwd=tmp_path, encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "TEMP": str(tmp_path), "PYTHONUTF8": "1"}, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    assert done.stdout.strip(), "a lesson shows what it computes"
+
+
+@each_lesson
+def test_a_lesson_has_its_parts(lesson):
+    text = lesson.text("lesson.py")
+    assert lesson.head["reading"] >= 5 and lesson.head["exercises"] >= 5 and f"# # {lesson.number} ·" in text
+    for words in ("You will be able to", "by hand", "What was left out", "Sources", "Exercises", f"python -m tutorials start {lesson.number}"):
+        assert words in text, words
+    for words in ("Pitfalls", "Edge cases", "Practice questions"):
+        assert re.search(rf"^# ## .*{words}", text, re.M), words
+
+
+@each_lesson
+def test_every_practice_answer_is_recomputed(lesson):
+    cells = re.split(r"^# %%", lesson.text("lesson.py"), flags=re.M)[1:]
+    questions = [n for n, cell in enumerate(cells) if re.search(r"^# ### Q\d", cell, re.M)]
+    assert 4 <= len(questions) <= 10
+    for n in questions:
+        assert "<details>" in cells[n] and "</details>" in cells[n], cells[n]
+        assert not cells[n + 1].lstrip().startswith("[markdown]") and "assert" in cells[n + 1], cells[n]
+
+
+@each_lesson
+def test_an_exercise_file_has_its_parts(lesson):
+    assert 3 <= len(lesson.names) <= 8
+    assert lesson.stub.count("is not written yet") == lesson.solution.count("# solution\n") >= len(lesson.names)
+    stub = module_of(lesson.stub)
+    for exercise in lesson.exercises:
+        assert len(exercise.hints) == 3 and all(len(hint) > 10 for hint in exercise.hints) and len(exercise.why) > 10
+        assert len(exercise.checks) >= 2 and len(exercise.wrongs) >= 3, exercise.name
+        assert getattr(stub, exercise.name).__doc__, f"{exercise.name} needs a docstring"
+
+
+# ---------------------------------------------------------------- answers
+
+
+@each_lesson
+def test_the_solutions_pass_in_isolation(lesson):
+    for name in lesson.names:
+        verdict = judge(key(lesson, name), lesson.solution)
+        assert verdict.right, (name, verdict.problems)
+
+
+@each_lesson
+def test_the_untouched_stub_fails(lesson):
+    for name in lesson.names:
+        drivers = key(lesson, name).drivers
+        verdict = compare(key(lesson, name), isolation.run(lesson.stub, drivers, lesson.checks.uses).outcomes)
+        assert not verdict.written and not verdict.right and "is not written yet" in verdict.problems[0][1], name
+
+
+@pytest.mark.parametrize("lesson, name, n", WRONGS, ids=[f"{lesson.folder.name}-{name}-{n}" for lesson, name, n in WRONGS])
+def test_a_wrong_answer_fails_with_the_message_that_names_it(lesson, name, n):
+    wrong = lesson.exercise(name).wrongs[n]
+    module = module_of(lesson.variant(name, wrong))
+    verdict = compare(key(lesson, name), [played(check, module) for check in key(lesson, name).checks])
+    assert not verdict.right
+    assert verdict.mistake == wrong.message
+
+
+@each_exercise
+def test_the_checks_do_not_hang_on_their_seed(lesson, name):
+    """The solution is right, and the key the same kind of thing, with other random numbers as well."""
+    other = key_of(lesson, name, seed=1234)
+    solution = module_of(lesson.solution)
+    assert compare(other, [played(check, solution) for check in other.checks]).right

@@ -1,0 +1,79 @@
+"""What a lesson needs where it runs: check(function) and show(picture), in a notebook or in a script."""
+
+import sys
+import tempfile
+import types
+from pathlib import Path
+
+from tutorials.answers import key_of, played
+from tutorials.lessons import CourseError, find, lessons, meant
+from tutorials.report import told
+from tutorials.verdict import compare
+
+
+def check(function, lesson=None):
+    """Check a function or class written in this notebook (or script) as an exercise; prints what is right and what is not.
+
+    function  of the exercise's name: `def softmax(x): ...` and then `check(softmax)`
+    lesson    its number, where two lessons have an exercise of that name
+    Returns True if it passes every check. It runs here, in your own process: to be stopped, if it does not end, by you.
+    """
+    name = getattr(function, "__name__", None)
+    if name is None:
+        raise TypeError(f"check takes the function itself: check(softmax), got a {type(function).__name__}.")
+    key = key_of(_lesson_of(name, lesson), name)
+    my = types.ModuleType("my")
+    my.__file__ = getattr(getattr(function, "__code__", None), "co_filename", "")
+    my.__dict__.update({n: x for n, x in getattr(function, "__globals__", {}).items() if not n.startswith("__")} | {name: function})
+    verdict = compare(key, [played(one, my) for one in key.checks])
+    print(told(verdict, key))
+    return verdict.right
+
+
+def _lesson_of(name, lesson):
+    """The lesson that has an exercise of this name."""
+    if lesson is not None:
+        return find(lesson)
+    having = [one for one in lessons() if name in one.names]
+    if len(having) == 1:
+        return having[0]
+    if having:
+        raise CourseError(f"lessons {' and '.join(one.number for one in having)} have an exercise {name}: say which, check({name}, {int(having[0].number)}).")
+    every = {name for one in lessons() for name in one.names}
+    raise CourseError(f"no lesson has an exercise {name!r}{meant(name, every)}; your function must bear the exercise's name.")
+
+
+def show(picture, caption=""):
+    """Show a matplotlib Figure or a graph of minigrad.viz: in a notebook below the cell; in a script as a file whose place is printed."""
+    if _in_notebook():
+        from IPython.display import SVG, Image, display
+
+        display(SVG(data=picture._repr_svg_()) if hasattr(picture, "_repr_svg_") else Image(data=_png(picture)))
+        return
+    folder = Path(tempfile.gettempdir()) / "minigrad-pictures"
+    folder.mkdir(exist_ok=True)
+    name = f"{Path(sys.argv[0]).resolve().parent.name}-{show.count + 1}"
+    show.count += 1
+    if hasattr(picture, "_repr_svg_"):
+        path = folder / f"{name}.svg"
+        path.write_text(picture._repr_svg_() or "", encoding="utf-8")
+    else:
+        path = folder / f"{name}.png"
+        path.write_bytes(_png(picture))
+    print(f"[picture: {caption + ': ' if caption else ''}{path}]")
+
+
+show.count = 0  # pictures shown by this script so far
+
+
+def _in_notebook():
+    shell = sys.modules.get("IPython")
+    return shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None
+
+
+def _png(figure):
+    import io
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=100)
+    return buffer.getvalue()
