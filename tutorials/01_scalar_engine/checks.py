@@ -1,0 +1,575 @@
+"""Checks of lesson 01."""
+
+import numpy as np
+
+from tutorials.course import Checks
+
+lesson = Checks()
+
+# ---------------------------------------------------------------- numerical_derivative
+
+numerical_derivative = lesson.exercise(
+    "numerical_derivative",
+    hints=(
+        "How far apart are the two points x - h and x + h?",
+        "Nudge x up by h and down by h. How far did f move, and over what distance?",
+        "(f(up) - f(down)) / (2 * h); mind the brackets around 2 * h.",
+    ),
+    why="Nudging needs no theory, so it is the judge of every gradient that theory gives: lesson 04 is built on this line.",
+)
+
+
+@numerical_derivative.check("x**3 with a wide nudge, where the two sides differ")
+def _(my, rng):
+    return [my.numerical_derivative(lambda x: x**3, x, h=0.1) for x in (0.0, 1.0, -2.0)]
+
+
+@numerical_derivative.check("1/x at a random point with the h that is given by default", tolerance=1e-6)
+def _(my, rng):
+    return my.numerical_derivative(lambda x: 1 / x, rng.uniform(0.5, 2.0))
+
+
+@numerical_derivative.check("a straight line: its slope, whatever h is")
+def _(my, rng):
+    return [my.numerical_derivative(lambda x: 3 * x - 1, 2.0, h) for h in (1.0, 0.5, 0.01)]
+
+
+numerical_derivative.wrong(
+    "You nudge to one side only. That is a slope too, but for the same h a less exact one; nudge to both sides.",
+    body="return (f(x + h) - f(x)) / h",
+)
+numerical_derivative.wrong(
+    "The two points are further apart than h: from x - h to x + h. Your slope is twice too large.",
+    "(2 * h)",
+    "h",
+)
+numerical_derivative.wrong(
+    "`/ 2 * h` divides by 2 and then multiplies by h: Python goes from left to right. Put brackets around the product.",
+    "(2 * h)",
+    "2 * h",
+)
+numerical_derivative.wrong(
+    "The sign is turned around: take the upper point's value minus the lower one's.",
+    "f(x + h) - f(x - h)",
+    "f(x - h) - f(x + h)",
+)
+
+# ---------------------------------------------------------------- by_hand
+
+by_hand = lesson.exercise(
+    "by_hand",
+    hints=(
+        "In how many places does a stand?",
+        "a reaches L through the product and through the tanh. The chain rule adds what arrives along both ways.",
+        "dL/da = b + c * (the slope of tanh at a); dL/db is the factor beside b, dL/dc the factor beside c.",
+    ),
+    why="What you did for three letters is what the engine does for a million; nothing new is added to it.",
+)
+
+
+@by_hand.check("at a = 0, where tanh is 0 and its slope 1")
+def _(my, rng):
+    return list(my.by_hand(0.0, 2.0, 5.0))
+
+
+@by_hand.check("at random points")
+def _(my, rng):
+    return [list(my.by_hand(*map(float, rng.standard_normal(3)))) for _ in range(5)]
+
+
+by_hand.wrong(
+    "a stands in two places, and you followed it through one of them, the product. Add what arrives through c * tanh(a).",
+    "b + c * (1 - t * t)",
+    "b",
+)
+by_hand.wrong(
+    "a stands in two places, and you followed it through one of them, the tanh. Add what arrives through a * b.",
+    "b + c * (1 - t * t)",
+    "c * (1 - t * t)",
+)
+by_hand.wrong("The slope of tanh is 1 - tanh², not 1 - tanh.", "t * t", "t")
+by_hand.wrong("The slope of tanh is 1 - tanh(a)². You squared a itself.", "t * t", "a * a")
+by_hand.wrong(
+    "The two ways from a to L add up; you multiplied them. Slopes multiply along one way, and different ways add.",
+    "b + c *",
+    "b * c *",
+)
+
+# ---------------------------------------------------------------- Value
+
+value = lesson.exercise(
+    "Value",
+    hints=(
+        "Hold one operand still and nudge the other by h. How far does the result move, in units of h?",
+        "The new Value's second argument is a pair (parent, slope) for each operand; a slope is a plain number, so use .data.",
+        "__mul__: Value(product, ((self, <data of the other>), (other, <data of self>))). __pow__: n * data ** (n - 1), and 0.0 if n is 0.",
+    ),
+    why="These four lines of calculus are all an engine must know; the rest of it is an order and a +=.",
+)
+
+
+@value.check("x + y: the value and both slopes")
+def _(my, rng):
+    x, y = my.Value(3.0), my.Value(-2.0)
+    z = x + y
+    return [z.data, [float(slope) for _, slope in z.parents], [parent is v for (parent, _), v in zip(z.parents, (x, y))]]
+
+
+@value.check("x * y: the value and both slopes")
+def _(my, rng):
+    x, y = my.Value(3.0), my.Value(-2.0)
+    z = x * y
+    return [z.data, [float(slope) for _, slope in z.parents], [parent is v for (parent, _), v in zip(z.parents, (x, y))]]
+
+
+@value.check("x**n for n = 3, 2, 1, -1, 0.5")
+def _(my, rng):
+    found = [my.Value(2.5) ** n for n in (3, 2, 1, -1, 0.5)]
+    return [[y.data, [float(slope) for _, slope in y.parents]] for y in found]
+
+
+@value.check("x**0 at 0 and elsewhere, x**1 and x**2 at 0 and at -3")
+def _(my, rng):
+    found = [my.Value(x) ** n for x, n in ((0.0, 0), (2.0, 0), (0.0, 1), (0.0, 2), (-3.0, 2))]
+    return [[y.data, [float(slope) for _, slope in y.parents]] for y in found]
+
+
+@value.check("tanh, near 0 and far out")
+def _(my, rng):
+    found = [my.Value(x).tanh() for x in (0.0, 0.5, -1.5, 20.0)]
+    return [[y.data, [float(slope) for _, slope in y.parents]] for y in found]
+
+
+@value.check("plain numbers on either side: 2 + x, x + 2, 2 * x, x * 2")
+def _(my, rng):
+    x = my.Value(3.0)
+    return [[y.data, sorted(float(slope) for _, slope in y.parents)] for y in (2 + x, x + 2, 2 * x, x * 2)]
+
+
+value.wrong(
+    "In a product each factor's slope is the *other* factor. Yours are exchanged: nudge self in self * other, and see how far it moves.",
+    "((self, other.data), (other, self.data))",
+    "((self, self.data), (other, other.data))",
+)
+value.wrong(
+    "In a sum each operand's slope is 1: (x + h) + y is h more. You gave the operands themselves.",
+    "((self, 1.0), (other, 1.0))",
+    "((self, self.data), (other, other.data))",
+)
+value.wrong(
+    "The slope of x**n is n * x**(n - 1); the factor n in front is missing.",
+    "(self, n * self.data ** (n - 1) if n else 0.0)",
+    "(self, self.data ** (n - 1) if n else 0.0)",
+)
+value.wrong(
+    "The slope of x**n has the exponent n - 1: one factor less, since one of them was nudged.",
+    "n * self.data ** (n - 1)",
+    "n * self.data ** n",
+)
+value.wrong(
+    "0.0 ** -1 divides by zero. x**0 is 1 everywhere, so give the slope 0.0 for n = 0 before the formula is asked.",
+    "(self, n * self.data ** (n - 1) if n else 0.0)",
+    "(self, n * self.data ** (n - 1))",
+)
+value.wrong(
+    "The slope of tanh is 1 - y² with y the *output*. You squared the input.",
+    "1 - y * y",
+    "1 - self.data * self.data",
+)
+value.wrong("The slope of tanh is 1 - y², not 1 - y: the square is missing.", "1 - y * y", "1 - y")
+
+# ---------------------------------------------------------------- newest_first
+
+newest_first = lesson.exercise(
+    "newest_first",
+    hints=(
+        "What do you know about the birth of a Value and of its parents?",
+        "Collect everything first, in any order, each once; then sort by `born`. A list that grows while you loop over it will do.",
+        "nodes, seen = [z], {z}; for node in nodes: append the parents that are not in seen. Then sorted(nodes, key=..., reverse=True).",
+    ),
+    why="An order in which every user of a number comes before it is what makes one pass back enough; without it gradients are silently wrong.",
+)
+
+
+@newest_first.check("a chain of three")
+def _(my, rng):
+    x = my.Value(1.0)
+    y = my.Value(2.0, ((x, 1.0),))
+    z = my.Value(3.0, ((y, 1.0),))
+    return [node.data for node in my.newest_first(z)]
+
+
+@newest_first.check("a number used near the result and far from it")
+def _(my, rng):
+    x = my.Value(1.0)
+    y = my.Value(2.0, ((x, 1.0), (x, 1.0)))
+    w = my.Value(3.0, ((y, 1.0), (x, 1.0)))
+    z = my.Value(4.0, ((y, 1.0), (w, 1.0)))
+    return [node.data for node in my.newest_first(z)]
+
+
+@newest_first.check("it does not go by the numbers' size, and leaves out what z was not made from")
+def _(my, rng):
+    x, other = my.Value(9.0), my.Value(5.0)
+    y = my.Value(-1.0, ((x, 1.0),))
+    later = my.Value(7.0, ((y, 1.0), (other, 1.0)))
+    z = my.Value(0.0, ((y, 1.0), (x, 1.0)))
+    return [[node.data for node in my.newest_first(z)], later.grad]
+
+
+@newest_first.check("a leaf alone")
+def _(my, rng):
+    return [node.data for node in my.newest_first(my.Value(4.0))]
+
+
+@newest_first.check("12 doublings: 13 nodes, each once")
+def _(my, rng):
+    z = my.Value(0)
+    for i in range(12):
+        z = my.Value(i + 1, ((z, 1.0), (z, 1.0)))
+    return [node.data for node in my.newest_first(z)]
+
+
+@newest_first.check("a chain of 5,000: no recursion")
+def _(my, rng):
+    z = my.Value(0)
+    for i in range(5000):
+        z = my.Value(i + 1, ((z, 1.0),))
+    return np.array([node.data for node in my.newest_first(z)])
+
+
+newest_first.wrong(
+    "A function that calls itself for each parent reaches Python's recursion limit at about a thousand. Use a list that you work off.",
+    body="""
+nodes, seen = [], set()
+
+def visit(node):
+    if node not in seen:
+        seen.add(node)
+        for parent, _ in node.parents:
+            visit(parent)
+        nodes.append(node)
+
+visit(z)
+return sorted(nodes, key=lambda node: node.born, reverse=True)
+""",
+)
+newest_first.wrong(
+    "Your list begins with the oldest. Backward starts at z, which was born last: turn the order around.",
+    ", reverse=True",
+    "",
+)
+newest_first.wrong(
+    "You return the nodes in the order in which you met them. One that is used near z and also far away then comes too early: sort by `born`.",
+    "sorted(nodes, key=lambda node: node.born, reverse=True)",
+    "nodes",
+)
+newest_first.wrong(
+    "You sort by the numbers themselves. What counts is when each was made: `born`.",
+    "node.born",
+    "node.data",
+)
+newest_first.wrong(
+    "z itself is missing from your list. Its own gradient, 1, is where backward starts.",
+    "sorted(nodes,",
+    "sorted(nodes[1:],",
+)
+newest_first.wrong(
+    "A Value that is used twice is in your list twice, and would send its gradient on twice. Keep a set of those you have seen.",
+    "if parent not in seen:",
+    "if True:",
+)
+
+# ---------------------------------------------------------------- backward
+
+backward = lesson.exercise(
+    "backward",
+    hints=(
+        "What is dz/dz? And what must be in a number's grad before it may send to its parents?",
+        "Take the nodes newest first. Clear those with parents, set off with 1.0 at z, then let each send grad * slope to each parent.",
+        "The heart: for parent, slope in node.parents: parent.grad += node.grad * slope.",
+    ),
+    why="This loop is reverse-mode differentiation; PyTorch's, minigrad's and yours differ in what a node holds, not in the loop.",
+)
+
+
+@backward.check("x * y + x: x is used twice")
+def _(my, rng):
+    x, y = my.Value(3.0), my.Value(4.0)
+    a = my.Value(12.0, ((x, 4.0), (y, 3.0)))
+    z = my.Value(15.0, ((a, 1.0), (x, 1.0)))
+    my.backward(z)
+    return [x.grad, y.grad, a.grad, z.grad]
+
+
+@backward.check("x * x: both factors are the same number")
+def _(my, rng):
+    x = my.Value(3.0)
+    z = my.Value(9.0, ((x, 3.0), (x, 3.0)))
+    my.backward(z)
+    return x.grad
+
+
+@backward.check("a number used near the result and far from it: the order counts")
+def _(my, rng):
+    x = my.Value(3.0)
+    y = my.Value(6.0, ((x, 1.0), (x, 1.0)))
+    w = my.Value(9.0, ((y, 1.0), (x, 1.0)))
+    z = my.Value(15.0, ((y, 1.0), (w, 1.0)))
+    my.backward(z)
+    return [x.grad, y.grad, w.grad]
+
+
+@backward.check("backward twice: leaves add up, what lies between starts anew")
+def _(my, rng):
+    x = my.Value(3.0)
+    y = my.Value(9.0, ((x, 3.0), (x, 3.0)))
+    z = my.Value(27.0, ((y, 3.0), (x, 9.0)))
+    my.backward(z)
+    my.backward(z)
+    return [x.grad, y.grad, z.grad]
+
+
+@backward.check("two results that share a part")
+def _(my, rng):
+    x = my.Value(2.0)
+    y = my.Value(4.0, ((x, 2.0), (x, 2.0)))
+    u = my.Value(12.0, ((y, 3.0),))
+    v = my.Value(20.0, ((y, 5.0),))
+    my.backward(u)
+    my.backward(v)
+    return x.grad
+
+
+@backward.check("a chain of 5,000")
+def _(my, rng):
+    x = my.Value(1.0)
+    z = x
+    for _ in range(5000):
+        z = my.Value(1.0, ((z, 1.0), (x, 2.0)))
+    my.backward(z)
+    return x.grad
+
+
+backward.wrong(
+    "A number that is used twice gets two shares, and yours keeps the last one. The chain rule is a sum: add to the parent's grad.",
+    "parent.grad += node.grad * slope",
+    "parent.grad = node.grad * slope",
+)
+backward.wrong(
+    "Everything is 0: nothing sets it off. dz/dz is 1.",
+    "z.grad += 1.0\n",
+    "pass\n",
+)
+backward.wrong(
+    "You go through the nodes oldest first, so each sends before anything has arrived at it. Begin at z.",
+    body="""
+nodes = newest_first(z)
+for node in nodes:
+    if node.parents:
+        node.grad = 0.0
+z.grad += 1.0
+for node in reversed(nodes):
+    for parent, slope in node.parents:
+        parent.grad += node.grad * slope
+""",
+)
+backward.wrong(
+    "Each parent gets the slope alone. Multiply it by the gradient that has arrived at the node: along a way, slopes multiply.",
+    "node.grad * slope",
+    "slope",
+)
+backward.wrong(
+    "The second backward finds old gradients in the numbers between, and sends them on again. Set grad of what has parents to 0.0 first.",
+    body="""
+nodes = newest_first(z)
+z.grad = 1.0
+for node in nodes:
+    for parent, slope in node.parents:
+        parent.grad += node.grad * slope
+""",
+)
+backward.wrong(
+    "You clear the leaves as well. Their gradients should add up over several calls; clear only what has parents.",
+    "if node.parents:",
+    "if True:",
+)
+backward.wrong(
+    "You visit the nodes in the order in which you meet them, so some send before all their users have. Take them from newest_first.",
+    body="""
+nodes, seen = [z], {z}
+for node in nodes:
+    for parent, _ in node.parents:
+        if parent not in seen:
+            seen.add(parent)
+            nodes.append(parent)
+    if node.parents:
+        node.grad = 0.0
+z.grad += 1.0
+for node in nodes:
+    for parent, slope in node.parents:
+        parent.grad += node.grad * slope
+""",
+)
+backward.wrong(
+    "You go from node to parent by recursion, once for every way through the graph: shared numbers send again and again, and long chains break off.",
+    body="""
+def send(node):
+    for parent, slope in node.parents:
+        parent.grad += node.grad * slope
+        send(parent)
+
+z.grad = 1.0
+send(z)
+""",
+)
+
+# ---------------------------------------------------------------- gradient_step
+
+gradient_step = lesson.exercise(
+    "gradient_step",
+    hints=(
+        "What may be left in the parameters' grad from the step before?",
+        "Compute the loss, clear the gradients, go back, then move each parameter's data against its gradient.",
+        "p.data -= lr * p.grad for each p, after backward(z); return z.data.",
+    ),
+    why="Training any model, up to the largest, is this function in a loop.",
+)
+
+
+@gradient_step.check("one step on (w - 3)^2")
+def _(my, rng):
+    w = my.Value(0.0)
+    before = my.gradient_step([w], lambda: (w + -3.0) ** 2, 0.1)
+    return [float(before), w.data]
+
+
+@gradient_step.check("three steps in a row on a sum of two squares")
+def _(my, rng):
+    u, v = my.Value(1.0), my.Value(-2.0)
+    losses = [my.gradient_step([u, v], lambda: (u * v + 1.0) ** 2 + u * u, 0.05) for _ in range(3)]
+    return [[float(loss) for loss in losses], u.data, v.data]
+
+
+@gradient_step.check("old gradients do not count")
+def _(my, rng):
+    w = my.Value(1.0)
+    w.grad = 100.0
+    my.gradient_step([w], lambda: w * w, 0.25)
+    return w.data
+
+
+@gradient_step.check("100 steps find the minimum")
+def _(my, rng):
+    w = my.Value(0.0)
+    for _ in range(100):
+        my.gradient_step([w], lambda: (w + -3.0) ** 2, 0.1)
+    return w.data
+
+
+gradient_step.wrong(
+    "You go uphill: the loss grows along its gradient, so subtract.", "p.data -= lr * p.grad", "p.data += lr * p.grad"
+)
+gradient_step.wrong(
+    "Gradients from before are still in the parameters, and yours are added to them. Set p.grad to 0.0 before backward.",
+    body="""
+z = loss()
+backward(z)
+for p in parameters:
+    p.data -= lr * p.grad
+return z.data
+""",
+)
+gradient_step.wrong(
+    "You clear the gradients after backward, and with them what you wanted. Clear them before.",
+    body="""
+z = loss()
+backward(z)
+for p in parameters:
+    p.grad = 0.0
+for p in parameters:
+    p.data -= lr * p.grad
+return z.data
+""",
+)
+gradient_step.wrong(
+    "The step size lr is not used. The gradient is a direction and a slope, not a distance.", "lr * p.grad", "p.grad"
+)
+gradient_step.wrong(
+    "You return the loss after the step. Return the one that was computed before it.",
+    "return z.data",
+    "return loss().data",
+)
+gradient_step.wrong(
+    "You moved the parameters along their own values, not against their gradients.",
+    "lr * p.grad",
+    "lr * p.data",
+)
+
+# ---------------------------------------------------------------- neuron
+
+neuron = lesson.exercise(
+    "neuron",
+    hints=(
+        "With what can the sum begin, so that the bias need not be added at the end?",
+        "Walk over weights and inputs side by side; multiply and add with Values, so that the history is kept; squash at the end.",
+        "total = bias; for w, x in zip(weights, inputs): total = total + w * x; then total.tanh().",
+    ),
+    why="A layer is a row of these, and lesson 03 computes a whole layer for a whole batch in one matrix product.",
+)
+
+
+@neuron.check("value, with random weights and inputs")
+def _(my, rng):
+    weights = [my.Value(float(w)) for w in rng.standard_normal(4)]
+    return my.neuron(weights, my.Value(0.3), [float(x) for x in rng.standard_normal(4)]).data
+
+
+@neuron.check("gradients of weights, bias and an input")
+def _(my, rng):
+    weights, bias, x = [my.Value(0.5), my.Value(-1.0)], my.Value(0.25), my.Value(2.0)
+    my.backward(my.neuron(weights, bias, [x, 3.0]))
+    return [weights[0].grad, weights[1].grad, bias.grad, x.grad]
+
+
+@neuron.check("no inputs: the bias, squashed")
+def _(my, rng):
+    return my.neuron([], my.Value(0.7), []).data
+
+
+@neuron.check("the weights and the bias are left as they were")
+def _(my, rng):
+    weights, bias = [my.Value(0.5), my.Value(-1.0)], my.Value(0.25)
+    my.neuron(weights, bias, [1.0, 2.0])
+    return [weights[0].data, weights[1].data, bias.data]
+
+
+neuron.wrong("The bias is missing from the sum.", "total = bias", "total = as_value(0.0)")
+neuron.wrong(
+    "The sum is right, but it is not squashed: take tanh of it.",
+    "total.tanh()",
+    "total",
+)
+neuron.wrong(
+    "You squash each product and then add up. A neuron adds first and squashes the sum.",
+    body="""
+total = bias
+for w, x in zip(weights, inputs, strict=True):
+    total = total + (w * x).tanh()
+return total
+""",
+)
+neuron.wrong(
+    "The value is right, but it was computed with plain numbers (.data), so it has no history and no gradient reaches the weights.",
+    body="""
+total = bias.data
+for w, x in zip(weights, inputs, strict=True):
+    total = total + w.data * as_value(x).data
+return Value(math.tanh(total))
+""",
+)
+neuron.wrong(
+    "The bias is added once for each input. Begin the sum with it, and add only products after that.",
+    "total = total + w * x",
+    "total = total + w * x + bias",
+)
