@@ -1,0 +1,351 @@
+"""Checks of lesson 08."""
+
+import numpy as np
+
+from tutorials.course import Checks
+
+lesson = Checks()
+
+
+# ---------------------------------------------------------------- ask
+
+ask = lesson.exercise(
+    "ask",
+    hints=(
+        "How do you compare one vector with each row of a matrix, all at once?",
+        "Scores are dot products of the query with each key; softmax makes them weights; the answer is the weighted sum of rows of values.",
+        "Two matrix products with softmax between: keys @ query gives (m,), and weights @ values gives (d_v,).",
+    ),
+    why="A lookup that can be differentiated: this one line is what every attention layer does for every token.",
+)
+
+
+@ask.check("three books about two subjects")
+def _(my, rng):
+    return my.ask(np.array([1.0, 0.2]), np.array([[1.0, 0], [0, 1], [0.7, 0.7]]), np.array([[100.0], [400], [250]]))
+
+
+@ask.check("random queries, five keys of width 3, values of width 2")
+def _(my, rng):
+    return my.ask(rng.standard_normal(3), rng.standard_normal((5, 3)), rng.standard_normal((5, 2)))
+
+
+@ask.check("as many keys as columns")
+def _(my, rng):
+    return my.ask(rng.standard_normal(3), rng.standard_normal((3, 3)), rng.standard_normal((3, 3)))
+
+
+ask.wrong(
+    "These are scores, not weights: without softmax they need not be positive, nor sum to 1. Put softmax between the two products.",
+    "softmax(keys @ query) @ values", "keys @ query @ values",
+)  # fmt: skip
+ask.wrong(
+    "You gave the value of the best key alone. That is a dictionary; its answer does not change a little when the query does, so it "
+    "has no derivative. Mix all values.",
+    body="return values[(keys @ query).argmax()]",
+)
+ask.wrong(
+    "You mixed the keys, not the values. Keys say how well a book fits; what you take home is its value.",
+    body="return softmax(keys @ query) @ keys",
+)
+ask.wrong(
+    "The scores are divided by sqrt(d_k) already. That comes in the next exercise; here the librarian does without.",
+    "softmax(keys @ query)", "softmax(keys @ query / np.sqrt(len(query)))",
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------- attention_weights
+
+weights = lesson.exercise(
+    "attention_weights",
+    hints=(
+        "Which two axes must be swapped so that @ multiplies each query with each key, and leaves batch and heads alone?",
+        "The scores are q times k with its last two axes swapped, divided by the root of the queries' width; softmax goes over the last axis.",
+        "softmax(q @ k.swapaxes(-1, -2) / np.sqrt(...)), where d_k is q.shape[-1].",
+    ),
+    why="The weights are what attention maps show, and the only place of the layer where tokens meet.",
+)
+
+
+@weights.check("the worked example of the lesson")
+def _(my, rng):
+    q = np.array([[1, 0, 2, 1], [0, 2, 1, 0], [1, 1, 0, 2]], float)
+    k = np.array([[0, 1, 1, 0], [2, 0, 0, 1], [1, 2, 1, 0]], float)
+    return my.attention_weights(q, k)
+
+
+@weights.check("4 queries, 6 keys: rows sum to 1")
+def _(my, rng):
+    p = my.attention_weights(rng.standard_normal((4, 3)), rng.standard_normal((6, 3)))
+    return p, p.sum(axis=-1)
+
+
+@weights.check("a batch of 2, with 5 heads")
+def _(my, rng):
+    return my.attention_weights(rng.standard_normal((2, 5, 4, 3)), rng.standard_normal((2, 5, 6, 3)))
+
+
+@weights.check("batch, length and width equal: a wrong transpose would raise no error")
+def _(my, rng):
+    return my.attention_weights(rng.standard_normal((3, 3, 3)), rng.standard_normal((3, 3, 3)))
+
+
+weights.wrong(
+    ".T turns all axes round, the batch too. With two axes that is the same; with more, swap only the last two.",
+    "k.swapaxes(-1, -2)", "k.T",
+)  # fmt: skip
+weights.wrong(
+    "The scores are not divided by sqrt(d_k). For wide vectors the softmax would saturate, and pass no gradient.",
+    " / np.sqrt(q.shape[-1])", "",
+)  # fmt: skip
+weights.wrong(
+    "You divide by d_k. It is the standard deviation of the dot products that should become 1, and that is the root of d_k.",
+    "np.sqrt(q.shape[-1])", "q.shape[-1]",
+)  # fmt: skip
+weights.wrong(
+    "You divide by the root of the number of queries. What makes dot products large is the width of the vectors, the last axis.",
+    "q.shape[-1]", "q.shape[-2]",
+)  # fmt: skip
+weights.wrong(
+    "The division by sqrt(d_k) comes after the softmax, so the rows no longer sum to 1 and the saturation is not cured. Divide the scores.",
+    body="return softmax(q @ k.swapaxes(-1, -2)) / np.sqrt(q.shape[-1])",
+)
+weights.wrong(
+    "The softmax runs over the queries: each column sums to 1. Each query shares out its attention over the keys, the last axis.",
+    body="s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])\nreturn softmax(s.swapaxes(-1, -2)).swapaxes(-1, -2)",
+)
+
+
+# ---------------------------------------------------------------- attention
+
+attention = lesson.exercise(
+    "attention",
+    hints=(
+        "You have the weights (..., n, m) and the values (..., m, d_v). What gives (..., n, d_v)?",
+        "Each output row is a sum over the keys of weight times value: a matrix product.",
+        "attention_weights(q, k) @ ... and nothing else.",
+    ),
+    why="Equation 1 of the Transformer paper, for any batch and any number of heads.",
+)
+
+
+@attention.check("the worked example of the lesson")
+def _(my, rng):
+    q = np.array([[1, 0, 2, 1], [0, 2, 1, 0], [1, 1, 0, 2]], float)
+    k = np.array([[0, 1, 1, 0], [2, 0, 0, 1], [1, 2, 1, 0]], float)
+    return my.attention(q, k, np.array([[1.0, 0, 1], [1, 1, 0], [0, 1, 1]]))
+
+
+@attention.check("a batch of 2 with 3 heads, 4 queries, 6 keys, values wider than keys")
+def _(my, rng):
+    return my.attention(rng.standard_normal((2, 3, 4, 5)), rng.standard_normal((2, 3, 6, 5)), rng.standard_normal((2, 3, 6, 7)))
+
+
+@attention.check("one key: the output is its value")
+def _(my, rng):
+    return my.attention(rng.standard_normal((4, 5)), rng.standard_normal((1, 5)), rng.standard_normal((1, 2)))
+
+
+@attention.check("scores of ten thousand stay finite")
+def _(my, rng):
+    return my.attention(1e4 * rng.standard_normal((4, 5)), rng.standard_normal((4, 5)), rng.standard_normal((4, 4)))
+
+
+attention.wrong(
+    "You mixed the keys. Keys decide how much; what is mixed are the values, v.",
+    body="return attention_weights(q, k) @ k",
+)
+attention.wrong(
+    "The weights are transposed: each output became a sum over the queries. Rows of the weights belong to queries, columns to keys.",
+    body="return attention_weights(q, k).swapaxes(-1, -2) @ v",
+)
+attention.wrong(
+    "Something divides the output by the number of keys. The weights sum to 1 already: their weighted sum is the mean.",
+    "attention_weights(q, k) @ v", "attention_weights(q, k) @ v / k.shape[-2]",
+)  # fmt: skip
+attention.wrong(
+    "Queries and keys are exchanged: a key now looks at the queries. attention_weights(q, k), in this order.",
+    body="return attention_weights(k, q) @ v",
+)
+
+
+# ---------------------------------------------------------------- entropy
+
+entropy = lesson.exercise(
+    "entropy",
+    hints=(
+        "What does NumPy give for 0 * log(0), and what should it be?",
+        "Replace the zeros by something harmless inside the logarithm: log 1 is 0, and 0 times 0 is 0.",
+        "-(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=-1)",
+    ),
+    why="Entropy is how one sees a saturated head at a glance: near 0 it looks at one key, near log m it does not choose.",
+)
+
+
+@entropy.check("uniform over 4, and over 1")
+def _(my, rng):
+    return my.entropy(np.full((2, 4), 0.25)), my.entropy(np.ones((3, 1)))
+
+
+@entropy.check("weights that are exactly 0")
+def _(my, rng):
+    with np.errstate(divide="raise", invalid="raise"):
+        return my.entropy(np.array([[0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]))
+
+
+@entropy.check("a batch with heads")
+def _(my, rng):
+    return my.entropy(rng.dirichlet(np.ones(6), size=(2, 3, 4)))
+
+
+entropy.wrong(
+    "0 log 0 is NaN in NumPy, and warns. Keep zeros out of the logarithm.",
+    "np.log(np.where(weights > 0, weights, 1))",
+    "np.log(weights)",
+)
+entropy.wrong(
+    "This is the logarithm to base 2, so it counts bits. The natural logarithm is asked for.",
+    "np.log(np.where", "np.log2(np.where",
+)  # fmt: skip
+entropy.wrong(
+    "The sum runs over everything, so that one number comes out. Each query has an entropy: sum over the last axis.",
+    ".sum(axis=-1)",
+    ".sum()",
+)
+entropy.wrong("The sign: logarithms of weights are negative or 0, and entropy is positive or 0.", "-(weights", "(weights")
+entropy.wrong(
+    "A mean over the keys instead of a sum: for m equal weights log m should come out.", ".sum(axis=-1)", ".mean(axis=-1)"
+)
+entropy.wrong(
+    "A small number added inside the logarithm keeps NaN away but changes every entropy a little. Leave out the zeros instead.",
+    "np.log(np.where(weights > 0, weights, 1))", "np.log(weights + 1e-4)",
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------- attention_backward
+
+backward = lesson.exercise(
+    "attention_backward",
+    hints=(
+        "The output is p @ v. What are the two gradients of a matrix product? (Lesson 03.)",
+        "Go backwards: from g to dv and dp (product), from dp to ds (softmax_backward is given), from ds to dq and dk (product, and the "
+        "scale once more).",
+        "dv = pT @ g;  ds = softmax_backward(g @ vT, p);  dq = ds @ k * scale;  dk = dsT @ q * scale, with T the last two axes swapped.",
+    ),
+    why="You have just derived the backward of the layer that large language models spend most of their attention on, in four lines.",
+)
+
+
+@backward.gradcheck(forward="attention", inputs=lambda rng: [rng.standard_normal(s) for s in ((4, 3), (6, 3), (6, 2))])
+def _(my, g, q, k, v):
+    return my.attention_backward(g, q, k, v)
+
+
+@backward.gradcheck(
+    forward="attention", inputs=lambda rng: [rng.standard_normal(s) for s in ((2, 3, 2, 3), (2, 3, 4, 3), (2, 3, 4, 5))],
+    title="a batch with heads, against finite differences",
+)  # fmt: skip
+def _(my, g, q, k, v):
+    return my.attention_backward(g, q, k, v)
+
+
+@backward.check("all sizes equal: a wrong transpose would raise no error")
+def _(my, rng):
+    g, q, k, v = rng.standard_normal((4, 3, 3, 3))
+    return my.attention_backward(g, q, k, v)
+
+
+@backward.check("one key: nothing to choose, so dq and dk are 0")
+def _(my, rng):
+    g, q, k, v = (rng.standard_normal(s) for s in ((4, 2), (4, 3), (1, 3), (1, 2)))
+    return my.attention_backward(g, q, k, v)
+
+
+backward.wrong(
+    "The scale 1/sqrt(d_k) stands in the forward, so the chain rule brings it back: dq and dk must be multiplied by it too.",
+    "1 / np.sqrt(q.shape[-1])", "1.0",
+)  # fmt: skip
+backward.wrong(
+    "You went through the softmax with p * dp alone. That forgets that raising one weight lowers the others: use softmax_backward.",
+    "softmax_backward(g @ v.swapaxes(-1, -2), p)", "p * (g @ v.swapaxes(-1, -2))",
+)  # fmt: skip
+backward.wrong(
+    "The softmax is left out on the way back: what arrives at the weights is not yet what arrives at the scores.",
+    "softmax_backward(g @ v.swapaxes(-1, -2), p)", "g @ v.swapaxes(-1, -2)",
+)  # fmt: skip
+backward.wrong(
+    "p * (1 - p) is only the diagonal of the softmax's Jacobian: each weight depends on all scores of its row. softmax_backward has "
+    "the whole of it.",
+    "softmax_backward(g @ v.swapaxes(-1, -2), p)", "p * (1 - p) * (g @ v.swapaxes(-1, -2))",
+)  # fmt: skip
+backward.wrong(
+    "dq and dk come out in the wrong order. Return (dq, dk, dv).",
+    "return scale * ds @ k, scale * ds.swapaxes(-1, -2) @ q, dv", "return scale * ds.swapaxes(-1, -2) @ q, scale * ds @ k, dv",
+)  # fmt: skip
+backward.wrong(
+    "dv needs the weights transposed: value j collects from all queries that looked at it, which is column j of p.",
+    body="p, scale = attention_weights(q, k), 1 / np.sqrt(q.shape[-1])\n"
+    "dv = p @ g\n"
+    "ds = softmax_backward(g @ v.swapaxes(-1, -2), p)\n"
+    "return scale * ds @ k, scale * ds.swapaxes(-1, -2) @ q, dv",
+)
+backward.wrong(
+    "dk needs ds transposed: key j collects from all queries, which is column j of ds.",
+    body="p, scale = attention_weights(q, k), 1 / np.sqrt(q.shape[-1])\n"
+    "ds = softmax_backward(g @ v.swapaxes(-1, -2), p)\n"
+    "dk = scale * ds @ q\n"
+    "return scale * ds @ k, dk, p.swapaxes(-1, -2) @ g",
+)
+
+
+# ---------------------------------------------------------------- shared_backward
+
+shared = lesson.exercise(
+    "shared_backward",
+    hints=(
+        "What does attention_backward give you if you call it with a k that has no head axis?",
+        "k was stretched over the heads in the forward. What was stretched must be summed on the way back (lesson 02).",
+        "Call attention_backward, leave dq as it is, and sum dk and dv over the first axis.",
+    ),
+    why="Models share keys and values among heads to make their caches small (lesson 16); forget the sum, and only one head teaches them.",
+)
+
+
+@shared.gradcheck(forward="attention", inputs=lambda rng: [rng.standard_normal(s) for s in ((3, 4, 2), (5, 2), (5, 3))])
+def _(my, g, q, k, v):
+    return my.shared_backward(g, q, k, v)
+
+
+@shared.check("the shapes of dq, dk, dv")
+def _(my, rng):
+    g, q, k, v = (rng.standard_normal(s) for s in ((3, 4, 6), (3, 4, 2), (5, 2), (5, 6)))
+    return [list(d.shape) for d in my.shared_backward(g, q, k, v)]
+
+
+@shared.check("one head: as before")
+def _(my, rng):
+    g, q, k, v = (rng.standard_normal(s) for s in ((1, 4, 3), (1, 4, 2), (5, 2), (5, 3)))
+    return my.shared_backward(g, q, k, v)
+
+
+shared.wrong(
+    "dk and dv still have an axis of heads: each head sent a gradient. The keys and values are the same for all, so these add up.",
+    body="return attention_backward(g, q, k, v)",
+)
+shared.wrong(
+    "You took the mean over the heads. The loss depends on the keys through every head, and contributions add up: sum.",
+    "dk.sum(axis=0), dv.sum(axis=0)", "dk.mean(axis=0), dv.mean(axis=0)",
+)  # fmt: skip
+shared.wrong(
+    "Only the first head's gradient arrives at keys and values. All heads used them.",
+    "dk.sum(axis=0), dv.sum(axis=0)",
+    "dk[0], dv[0]",
+)
+shared.wrong(
+    "dq is summed too, and stretched again. Each head has queries of its own: only what was shared is summed.",
+    "return dq, dk", "return np.broadcast_to(dq.sum(axis=0), dq.shape), dk",
+)  # fmt: skip
+shared.wrong(
+    "dv is summed over the heads, dk is not. Keys are shared as values are.",
+    "dk.sum(axis=0)", "dk[0]",
+)  # fmt: skip
