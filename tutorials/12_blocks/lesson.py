@@ -1,0 +1,641 @@
+# %% [markdown]
+# # 12 · The blocks: feed-forward, residual, layer norm
+#
+# *Reading: 35 minutes. Exercises: 60 minutes. Needs: lessons 02, 03, 08, 10.*
+#
+# Attention is one half of a Transformer layer. What is the other half, and what holds the halves together so that six, twelve
+# or a hundred layers can be trained?
+#
+# **You will be able to:**
+#
+# - write the feed-forward network and its backward, and say how much of a model's weights it holds
+# - say what a residual connection does to the gradient, and why two ways add
+# - derive the backward of layer norm, one path at a time, and know the mistakes in it by their symptoms
+# - tell post-norm from pre-norm, and measure what each does in a deep stack
+# - say what RMSNorm, GELU and SwiGLU change
+
+# %%
+import numpy as np
+
+import minigrad as mg
+from minigrad import functional as F
+from minigrad import nn
+from minigrad.gradcheck import GradcheckError, gradcheck
+from models.blocks import EncoderLayer, FeedForward, Residual
+from models.figures import encoder, normal
+from tutorials import figures, show
+
+rng = np.random.default_rng(12)
+mg.manual_seed(12)
+np.set_printoptions(precision=4, suppress=True)
+
+# %% [markdown]
+# ## Intuition: three parts with three jobs
+#
+# **Attention moves information between positions.** Once its weights are fixed, though, each output is a weighted mean of
+# values, and a mean is a linear thing. Something has to *compute* with what was gathered.
+#
+# **The feed-forward network computes, at each position alone.** It is a small network of two layers, the same at every
+# position. No position sees another in it. So a layer of a Transformer is: look around, then think.
+#
+# **The residual connection adds, instead of replacing.** Each sublayer's output is added to what went in: $x + f(x)$. The
+# sublayer says what to change; what it does not mention stays. Backward, the gradient has a way around the sublayer.
+#
+# **The norm keeps the numbers at one size.** Add to a vector a hundred times and it grows. Layer norm brings each position's
+# vector back to mean 0 and variance 1, then scales it by weights that are learned.
+#
+# (The lesson this project grew from has the headings of these parts and not their contents; here they are.)
+
+# %% [markdown]
+# ## Definition
+#
+# $B$ sequences of $T$ positions, each a vector of $d_{model}$ numbers: $x \in \mathbb{R}^{B \times T \times d_{model}}$.
+#
+# **Feed-forward** (Vaswani et al. 2017, equation 2), with $d_{ff}$ usually $4\,d_{model}$:
+#
+# $$\mathrm{FFN}(x) = \max(0,\; x W_1 + b_1)\, W_2 + b_2$$
+#
+# $W_1$ is $(d_{model}, d_{ff})$, $b_1$ is $(d_{ff})$, $W_2$ is $(d_{ff}, d_{model})$, $b_2$ is $(d_{model})$. The result has
+# the shape of $x$.
+#
+# **Layer norm** (Ba, Kiros and Hinton 2016), for one position's vector $x = (x_1 \dots x_n)$, $n = d_{model}$:
+#
+# $$\mu = \frac1n \sum_j x_j, \qquad v = \frac1n \sum_j (x_j - \mu)^2$$
+#
+# $$\hat x_j = \frac{x_j - \mu}{\sqrt{v + \varepsilon}}, \qquad y_j = \gamma_j \hat x_j + \beta_j$$
+#
+# $\gamma$ and $\beta$, $(d_{model})$ each, are learned; they start as ones and zeros. $\varepsilon = 10^{-5}$ prevents a
+# division by 0. Two details are where implementations differ and numbers go wrong: the variance divides by $n$, not $n-1$,
+# and $\varepsilon$ stands *inside* the root.
+#
+# **Residual and norm**, in the two orders in use, for a sublayer $f$ (attention or feed-forward):
+#
+# $$\text{post (2017):}\quad y = \mathrm{norm}(x + f(x)) \qquad\qquad \text{pre (today):}\quad y = x + f(\mathrm{norm}(x))$$
+
+# %% [markdown]
+# ## Worked examples by hand
+#
+# **Layer norm of (1, 0, 0, 0).** The mean is 1/4. The centred vector is (0.75, −0.25, −0.25, −0.25). Its squares are 0.5625
+# and three times 0.0625; their mean is 0.75 / 4 = 0.1875. The root of 0.18751 is 0.43302. So the first entry is 0.75 /
+# 0.43302 = 1.7320, and the others are −0.25 / 0.43302 = −0.5773.
+#
+# Had you divided by $n - 1 = 3$, the variance would be 0.25, its root 0.5, and the first entry 1.5. `np.var` divides by $n$,
+# and `torch.var` by $n - 1$ unless told otherwise: this is how 1.5 gets into programs.
+
+# %%
+x = np.array([1.0, 0, 0, 0])
+centred = x - x.mean()
+v = (centred**2).mean()
+assert x.mean() == 0.25 and v == 0.1875
+xhat = centred / np.sqrt(v + 1e-5)
+assert np.allclose(xhat.round(4), [1.7320, -0.5773, -0.5773, -0.5773], atol=1e-9)
+with_n_minus_1 = centred / np.sqrt(x.var(ddof=1) + 1e-5)
+assert round(with_n_minus_1[0], 3) == 1.5
+print("biased:", xhat, "  with n - 1:", with_n_minus_1)
+
+# %% [markdown]
+# **Feed-forward of x = (1, 2)**, with $d_{model} = 2$ and $d_{ff} = 3$:
+#
+# $$W_1 = \begin{pmatrix} 1 & -1 & 0 \\ 0 & 1 & -1 \end{pmatrix},\; b_1 = (0, 0, 1), \qquad
+# W_2 = \begin{pmatrix} 1 & 0 \\ 2 & 1 \\ 5 & 5 \end{pmatrix},\; b_2 = (0, -3)$$
+#
+# $x W_1 + b_1$ = (1, −1 + 2, −2 + 1) = (1, 1, −1). The ReLU cuts the last to 0: (1, 1, 0). Times $W_2$: (1 + 2, 0 + 1) = (3,
+# 1). Plus $b_2$: (3, −2). With the residual, x + FFN(x) = (4, 0).
+#
+# The third hidden unit is off here, so the row (5, 5) of $W_2$ plays no part, forward or backward.
+
+# %%
+W1, b1 = np.array([[1.0, -1, 0], [0, 1, -1]]), np.array([0.0, 0, 1])
+W2, b2 = np.array([[1.0, 0], [2, 1], [5, 5]]), np.array([0.0, -3])
+x = np.array([1.0, 2])
+before = x @ W1 + b1
+hidden = np.maximum(before, 0)
+y = hidden @ W2 + b2
+assert before.tolist() == [1, 1, -1] and hidden.tolist() == [1, 1, 0]
+assert y.tolist() == [3, -2] and (x + y).tolist() == [4, 0]
+print("before the ReLU", before, " after", hidden, " out", y, " with the residual", x + y)
+
+# %% [markdown]
+# ## Derivation 1: back through the feed-forward
+#
+# Nothing new: two linear maps (lesson 03) and a ReLU. Write $a = x W_1 + b_1$, $h = \max(0, a)$, $y = h W_2 + b_2$, and let
+# $g$ be the gradient of the loss with respect to $y$. From back to front:
+#
+# $$dW_2 = h^\top g, \quad db_2 = \sum g, \quad dh = g W_2^\top, \quad da = dh \odot [a > 0], \quad
+# dW_1 = x^\top da, \quad db_1 = \sum da, \quad dx = da\, W_1^\top$$
+#
+# $\odot$ multiplies entry by entry; $[a > 0]$ is 1 where $a$ is positive, else 0. The products $h^\top g$ and the sums run
+# over *all* positions of *all* sequences: they used the same weights, and a value used many times collects from each use.
+
+
+# %%
+def rows(x):
+    return x.reshape(-1, x.shape[-1])  # (B T, C)
+
+
+def feed_forward(x, W1, b1, W2, b2):
+    return np.maximum(x @ W1 + b1, 0) @ W2 + b2
+
+
+def feed_forward_backward(g, x, W1, b1, W2, b2):
+    a = x @ W1 + b1  # (B, T, d_ff)
+    da = (g @ W2.T) * (a > 0)
+    h = np.maximum(a, 0)
+    return da @ W1.T, rows(x).T @ rows(da), rows(da).sum(0), rows(h).T @ rows(g), rows(g).sum(0)
+
+
+dx, dW1, db1, dW2, db2 = feed_forward_backward(np.ones(2), x, W1, b1, W2, b2)
+assert dx.tolist() == [-2, 3]
+assert dW2.tolist() == [[1, 1], [1, 1], [0, 0]]  # the unit that is off teaches its row nothing
+print("dx", dx, "\ndW2\n", dW2)
+
+# %% [markdown]
+# By hand, for $g = (1, 1)$: $dh$ = (1 + 0, 2 + 1, 5 + 5) = (1, 3, 10); the mask makes it (1, 3, 0); $dx$ = (1 − 3, 0 + 3) =
+# (−2, 3).
+
+# %% [markdown]
+# ## Derivation 2: back through a residual
+#
+# $y = x + f(x)$ uses $x$ twice. Lesson 01's rule for a value used twice: the gradients of its uses add.
+#
+# $$dx = \underbrace{g}_{\text{the way around}} + \underbrace{J_f^\top g}_{\text{through the sublayer}}$$
+#
+# ($J_f$ is the Jacobian of $f$; $J_f^\top g$ is what $f$'s backward returns.) The first term is $g$ itself, whatever the
+# sublayer does.
+#
+# Now stack $L$ of them. Without residuals the gradient at the input is $J_1^\top J_2^\top \cdots J_L^\top g$: a product. If
+# each factor shrinks it by half, twelve leave 1/4096. With residuals it is
+# $(1 + J_1^\top)(1 + J_2^\top) \cdots (1 + J_L^\top) g$. Multiply that out: one of its terms is $g$ alone, which no layer has
+# touched. The other $2^L - 1$ terms are the ways through one or more sublayers.
+
+# %%
+factors = np.full(12, 0.5)
+print("product of the slopes            ", np.prod(factors))
+print("with residuals, 1 + slope        ", np.prod(1 + factors))
+assert np.prod(factors) == 1 / 4096
+assert np.isclose(np.prod(1 - factors[:6]) * np.prod(1 + factors[6:]), 0.178, atol=5e-4)  # slopes of both signs
+
+# %% [markdown]
+# If all slopes are 0.5, it grows now: 1.5 to the power 12 is 130. With six slopes of −0.5 and six of 0.5 the product is 0.18.
+# Residuals cure vanishing; the norm, below, is there against growth.
+
+# %%
+assert round(1.5**12) == 130
+x = mg.tensor(rng.standard_normal((1, 4)), requires_grad=True)
+plain, residual = x, x
+for _ in range(12):
+    block = FeedForward(4, 16).double()
+    plain, residual = block(plain), residual + block(residual)
+for name, y in (("twelve feed-forwards", plain), ("the same, each with a residual", residual)):
+    (g,) = mg.grad(y.sum(), [x])
+    print(f"{name:31s}: largest gradient at the input {np.abs(g.data).max():.1e}")
+
+# %% [markdown]
+# ## Derivation 3: back through layer norm
+#
+# Take one position. $\gamma$ and $\beta$ first, since they are easy: $y_j = \gamma_j \hat x_j + \beta_j$, and all positions
+# share them, so
+#
+# $$d\gamma_j = \sum_{\text{positions}} g_j \hat x_j, \qquad d\beta_j = \sum_{\text{positions}} g_j, \qquad
+# h_j := \frac{\partial L}{\partial \hat x_j} = g_j \gamma_j$$
+#
+# Now $x$. Split the forward into steps, each simple: $c = x - \mu$, then $v = \frac1n \sum c_j^2$, then
+# $s = (v + \varepsilon)^{-1/2}$, then $\hat x = c\, s$. Go through them backwards.
+#
+# **Step 1, $\hat x_j = c_j s$.** Each $c_j$ gets $h_j s$ from here. The number $s$ is used by every entry, so it collects:
+# $ds = \sum_k h_k c_k$.
+#
+# **Step 2, $s = (v + \varepsilon)^{-1/2}$.** Its derivative is $-\frac12 (v + \varepsilon)^{-3/2} = -\frac12 s^3$. So
+# $dv = -\frac12 s^3 \sum_k h_k c_k$.
+#
+# **Step 3, $v = \frac1n \sum c_j^2$.** $\partial v / \partial c_j = 2 c_j / n$. Together with step 1:
+#
+# $$dc_j = h_j s - \frac{s^3}{n} c_j \sum_k h_k c_k$$
+#
+# Replace $c$ by $\hat x / s$ in both places, and two of the three powers of $s$ cancel:
+#
+# $$dc_j = s \left( h_j - \hat x_j\, \overline{h \hat x} \right), \qquad \overline{h \hat x} = \frac1n \sum_k h_k \hat x_k$$
+#
+# From here on a bar is the mean over the position's $n$ entries.
+#
+# **Step 4, $c_j = x_j - \mu$.** $x_i$ is in its own $c_i$, and with $-\frac1n$ in every $c_j$: $dx_i = dc_i - \overline{dc}$.
+# The mean of $dc$ is $s(\bar h - \overline{\hat x}\; \overline{h \hat x})$, and $\overline{\hat x} = 0$. So
+#
+# $$\boxed{\;dx = s \left( h - \bar h - \hat x\; \overline{h \hat x} \right), \qquad s = \frac{1}{\sqrt{v + \varepsilon}}\;}$$
+
+
+# %%
+def layer_norm(x, gamma, beta, eps=1e-5):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps) * gamma + beta
+
+
+def layer_norm_backward(g, x, gamma, eps=1e-5):
+    centred = x - x.mean(-1, keepdims=True)
+    s = 1 / np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
+    xhat, h = centred * s, g * gamma
+    dx = s * (h - h.mean(-1, keepdims=True) - xhat * (h * xhat).mean(-1, keepdims=True))
+    return dx, rows(g * xhat).sum(0), rows(g).sum(0)
+
+
+one = np.array([[1.0, 0, 0, 0]])
+for g in ([1.0, 0, 0, 0], [0.0, 1, 0, 0]):
+    print("g =", g, " dx =", layer_norm_backward(np.array([g]), one, np.ones(4))[0][0])
+
+# %% [markdown]
+# **Read the formula.** Three terms, three ways that $x_i$ has to the output: directly ($h$), through the mean ($-\bar h$),
+# through the variance ($-\hat x\, \overline{h \hat x}$).
+#
+# **By hand**, at x = (1, 0, 0, 0), where $\hat x$ = (1.7320, −0.5773, −0.5773, −0.5773) and $s$ = 2.3093. For $g$ = (0, 1, 0,
+# 0): $\bar h$ = 0.25, and $\overline{h \hat x}$ = −0.5773 / 4 = −0.1443. The second entry is 2.3093 · (1 − 0.25 − 0.5773 ·
+# 0.1443) = 2.3093 · 0.6667 = 1.5396. The third and fourth are 2.3093 · (−0.25 − 0.0833) = −0.7698. The first is 2.3093 ·
+# (−0.25 + 0.2500) = 0.
+#
+# For $g$ = (1, 0, 0, 0) all of $dx$ is nearly 0. That is right: to make the one bright entry brighter changes nothing,
+# because it is divided by a spread that grows with it.
+#
+# In general: add a constant to all entries, or stretch them, and the output stays. So $dx$ can have no part along (1, 1, ...,
+# 1), and none along $\hat x$ but for $\varepsilon$. The formula takes exactly these two parts out of $h$.
+
+# %%
+dx = layer_norm_backward(np.array([[0.0, 1, 0, 0]]), one, np.ones(4))[0][0]
+assert np.allclose(dx.round(4), [0, 1.5396, -0.7698, -0.7698], atol=1e-4)
+assert np.abs(layer_norm_backward(np.array([[1.0, 0, 0, 0]]), one, np.ones(4))[0]).max() < 1e-4
+
+x, g, gamma = rng.standard_normal((5, 8)), rng.standard_normal((5, 8)), rng.standard_normal(8)
+dx = layer_norm_backward(g, x, gamma)[0]
+print("sums of the rows of dx         ", dx.sum(-1))
+print("dx along the centred x         ", (dx * (x - x.mean(-1, keepdims=True))).sum(-1))
+assert np.abs(dx.sum(-1)).max() < 1e-14 and np.abs((dx * x).sum(-1)).max() < 1e-4
+
+# %% [markdown]
+# ## The same in minigrad
+#
+# - `models/blocks.py`: `FeedForward`, `Residual` (one argument, `norm="post"` or `"pre"`), `EncoderLayer`, `DecoderLayer`
+# - `minigrad/functional/layers.py`: `normalized`, layer norm as five lines of tensor operations; it differentiates by itself
+# - `minigrad/kernels/layers.py`: `layer_norm_backward`, the boxed formula, faster; a test holds the two equal
+#
+# minigrad's `Linear` keeps its weight as PyTorch does, (out, in): what is $W_1$ here is `linear1.weight.T` there.
+
+# %%
+x = rng.standard_normal((2, 5, 8))
+norm, block = nn.LayerNorm(8).double(), FeedForward(8, 32).double()
+first, second = block.linear1, block.linear2
+ours = feed_forward(x, first.weight.data.T, first.bias.data, second.weight.data.T, second.bias.data)
+assert np.allclose(block(mg.tensor(x)).data, ours, atol=1e-14)
+assert np.allclose(norm(mg.tensor(x)).data, layer_norm(x, np.ones(8), np.zeros(8)), atol=1e-14)
+print(block, "\n", norm, "\n", Residual(8, norm="pre"), sep="")
+
+# %% [markdown]
+# A whole encoder layer is two residual blocks, and you have now written all that it is made of:
+
+# %%
+layer, t = EncoderLayer(8, num_heads=2, d_ff=32, norm="post").double(), mg.tensor(x)
+step1 = layer.residual1.norm(t + layer.self_attention(t))
+step2 = layer.residual2.norm(step1 + layer.feed_forward(step1))
+assert np.array_equal(layer(t).data, step2.data)
+
+alone = layer.feed_forward(t[:, 2:3]).data  # the third position, by itself
+assert np.allclose(layer.feed_forward(t).data[:, 2:3], alone, atol=1e-14)
+print("an encoder layer is norm(x + attention(x)), then norm(x + feed_forward(x)); the second treats each position alone")
+
+# %% [markdown]
+# ## Gradient check
+#
+# What we derived, against finite differences. The checker takes a forward and a backward in plain NumPy, and a random `g`. A
+# constant `g` would be a bad choice: with $\gamma = 1$ it makes $dx = 0$, and a backward that always returns zeros would pass.
+
+# %%
+x, gamma, beta = rng.standard_normal((2, 3, 4)), rng.standard_normal(4), rng.standard_normal(4)
+assert gradcheck((layer_norm, lambda g, x, gamma, beta: layer_norm_backward(g, x, gamma)), [x, gamma, beta])
+
+weights = [rng.standard_normal(shape) for shape in ((4, 6), (6,), (6, 4), (4,))]
+assert gradcheck((feed_forward, feed_forward_backward), [x, *weights])
+print("feed-forward and layer norm: right in every entry")
+
+# %% [markdown]
+# **A program that breaks.** The mistake nearly everybody makes first is to treat $\mu$ and $v$ as constants: $dx = h s$.
+
+
+# %%
+def constant_statistics(g, x, gamma, beta):
+    s = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    xhat = (x - x.mean(-1, keepdims=True)) * s
+    return g * gamma * s, rows(g * xhat).sum(0), rows(g).sum(0)
+
+
+try:
+    gradcheck((layer_norm, constant_statistics), [x, gamma, beta])
+except GradcheckError as error:
+    print(error)
+else:
+    raise SystemExit("the wrong backward was not caught")
+
+# %% [markdown]
+# ## Post-norm or pre-norm?
+#
+# This is what learners ask most about these blocks, so we measure. Eighteen encoder layers, before any training: how large is
+# the loss's gradient at the weights of each layer?
+
+# %%
+picture, (by_layer, last) = figures.drawn(figures.gradient_by_depth)
+reached = {kind: norms[0] / norms[-1] for kind, norms in by_layer.items()}
+for kind, share in reached.items():
+    print(f"{kind:5s} gradient at layer 1 / at layer 18: {share:.5f}")
+assert reached["none"] < 1e-4 and 0.3 < reached["post"] < 1 and 2 < reached["pre"] < 5
+show(picture, "The gradient at each of 18 layers: without residuals it falls to less than 1e-4, with them it stays level.")
+
+# %% [markdown]
+# Left: without residuals (and norms) the first layer gets less than a ten-thousandth of what the last one gets. With them, in
+# either order, it is level.
+#
+# Right: the last layer alone, in stacks of 2 to 32 layers. In post-norm its gradient stays as large however deep the stack;
+# in pre-norm it falls about as $1/\sqrt{L}$, because in a deep pre-norm stack each sublayer is one summand of many. Xiong et
+# al. (2020) prove both. Their conclusion: post-norm's large gradients at the start are why it needs a warm-up of the learning
+# rate, and pre-norm trains without.
+#
+# | | post (2017) | pre (GPT-2 and most since) |
+# | --- | --- | --- |
+# | formula | norm(x + f(x)) | x + f(norm(x)) |
+# | the way around | passes a norm in every block | free from end to end |
+# | at the end of the stack | already normed | **needs one more norm** |
+# | deep, without warm-up | often fails | trains |
+
+# %%
+for kind in ("post", "pre"):
+    mg.manual_seed(0)
+    y, sizes = normal("tokens", 8, 16, 64), []
+    with mg.no_grad():
+        for layer in encoder(18, 64, kind):
+            y = layer(y)
+            sizes.append(float(y.data.std()))
+    print(f"{kind:4s} spread of the numbers after layer 1, 6, 12, 18:", [round(sizes[i], 2) for i in (0, 5, 11, 17)])
+assert sizes[-1] > 3 and sizes == sorted(sizes)
+
+# %% [markdown]
+# In pre-norm the stream $x$ grows from layer to layer, since every layer adds and nobody divides. Each sublayer reads it
+# normed, so they do not mind; but whoever reads the *end* of the stack must norm it once more. To forget that last norm is a
+# pre-norm pitfall: logits come out several times too large.
+
+# %% [markdown]
+# ## RMSNorm, GELU, SwiGLU in short
+#
+# **RMSNorm** (Zhang and Sennrich 2019) does not take off the mean, and has no $\beta$:
+#
+# $$s = \frac{1}{\sqrt{\frac1n \sum_j x_j^2 + \varepsilon}}, \qquad \hat x = s\,x, \qquad y = \gamma \odot \hat x, \qquad
+# dx = s\,(h - \hat x\, \overline{h \hat x})$$
+#
+# The derivation is the one above without step 4: $-\bar h$ came from the mean, and is gone with it. Llama uses this norm.
+
+
+# %%
+def rms_norm(x, gamma, eps=1e-6):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * gamma
+
+
+def rms_norm_backward(g, x, gamma):
+    s = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
+    xhat, h = x * s, g * gamma
+    return s * (h - xhat * (h * xhat).mean(-1, keepdims=True)), rows(g * xhat).sum(0)
+
+
+assert gradcheck((lambda x, gamma: rms_norm(x, gamma), rms_norm_backward), [x, gamma])
+assert np.allclose(rms_norm(x, gamma), F.rms_norm(mg.tensor(x), 4, mg.tensor(gamma), 1e-6).data)
+print("RMSNorm of (1, 0, 0, 0):", rms_norm(one, np.ones(4))[0], "  layer norm:", layer_norm(one, np.ones(4), np.zeros(4))[0])
+
+# %% [markdown]
+# **GELU** (Hendrycks and Gimpel 2016) replaces the ReLU by $x\,\Phi(x)$, with $\Phi$ the normal distribution function: nearly
+# 0 for very negative $x$, nearly $x$ for large ones, smooth between, so no unit is ever quite off. BERT and GPT-2 use it.
+#
+# **SwiGLU** (Shazeer 2020) has two first maps: one is a gate for the other, $(\mathrm{silu}(x W_g) \odot x W_u)\, W_d$ with
+# $\mathrm{silu}(a) = a / (1 + e^{-a})$. It has three matrices instead of two, so $d_{ff}$ is taken as 2/3 of what it was and
+# the number of weights stays. Llama uses it. Shazeer gives measurements and no explanation of why it is better.
+
+# %%
+at = mg.tensor([-3.0, -1.0, 0.0, 1.0, 3.0])
+print("x   ", at.data)
+for name, f in (("relu", F.relu), ("gelu", F.gelu), ("silu", F.silu)):
+    print(name, f(at).data)
+assert np.allclose(F.gelu(at).data, [-0.0040, -0.1587, 0, 0.8413, 2.9960], atol=1e-4)
+assert np.allclose(F.silu(at).data, [-0.1423, -0.2689, 0, 0.7311, 2.8577], atol=1e-4)
+
+# %% [markdown]
+# ## Edge cases
+#
+# 1. **All entries equal.** The variance is 0; $\varepsilon$ decides. The output is $\beta$; the gradient is finite but up to
+#    $1/\sqrt{10^{-5}} = 316$ times larger than usual.
+# 2. **$\varepsilon$ outside the root** looks harmless forward, and is not backward: there the derivative of the root,
+#    $1/(2\sqrt v)$, is infinite at $v = 0$.
+# 3. **$d_{model} = 1$.** Each entry is its own mean: the output is $\beta$ whatever comes in, and no gradient passes.
+# 4. **One example** works as well as a batch. Layer norm never looks across examples, so training and evaluation do the same
+#    (batch norm does not have this).
+
+# %%
+flat = np.full((1, 4), 7.0)
+y, dx = layer_norm(flat, np.ones(4), np.arange(4.0)), layer_norm_backward(np.eye(4)[:1], flat, np.ones(4))[0]
+print("all equal: y =", y, " dx =", dx)
+assert np.allclose(dx[0, 0], 0.75 / np.sqrt(1e-5)) and round(1 / np.sqrt(1e-5)) == 316
+assert (layer_norm(rng.standard_normal((3, 1)), np.ones(1), np.zeros(1)) == 0).all()
+
+with np.errstate(divide="ignore", invalid="ignore"):  # eps outside: 1 / sqrt(0) times 0
+    print("eps outside the root, the variance's share of dx there:", -flat.var() / (2 * np.sqrt(flat.var())))
+
+# %% [markdown]
+# ## Pitfalls
+#
+# - **The variance of $n-1$.** [1, 0, 0, 0] must give 1.7320. If it gives 1.5, that is it.
+# - **keepdims forgotten.** `x - x.mean(-1)` for x of shape (4, 4) does not crash: it takes the mean of position $j$ off
+#   *feature* $j$.
+# - **`x += f(x)`.** In place, it overwrites what the sublayer's backward must read, and what the caller still holds.
+# - **Dropout on the wrong side.** It acts on the sublayer's output before the addition, never on the way around.
+# - **ReLU units that are off for every input** get no gradient and stay off. Watch the share of zeros in the hidden layer.
+# - **Weight decay on $\gamma$ and $\beta$** pulls $\gamma$ to 0, where it should be about 1. Usual recipes leave out all
+#   vectors.
+
+# %%
+square = np.arange(16.0).reshape(4, 4) ** 1.5
+wrong, right = square - square.mean(-1), square - square.mean(-1, keepdims=True)
+print("means of the rows, keepdims forgotten:", wrong.mean(-1))
+print("                       with keepdims:", abs(right.mean(-1).round(12)))
+assert np.abs(wrong.mean(-1)).max() > 1 > np.abs(right.mean(-1)).max()
+
+# %% [markdown]
+# ## Practice questions
+#
+# Try each before you open its answer.
+
+# %% [markdown]
+# ### Q1. What is the layer norm of (2, 4, 6, 8), with $\gamma = 1$, $\beta = 0$ and $\varepsilon = 0$?
+#
+# <details><summary>Answer</summary>
+#
+# The mean is 5, the centred vector (−3, −1, 1, 3). The variance is (9 + 1 + 1 + 9) / 4 = 5, its root 2.2361. So the result is
+# (−1.3416, −0.4472, 0.4472, 1.3416).
+#
+# </details>
+
+# %%
+# Q1, recomputed
+q1 = layer_norm(np.array([2.0, 4, 6, 8]), 1, 0, eps=0)
+assert np.allclose(q1, [-1.3416, -0.4472, 0.4472, 1.3416], atol=5e-5)
+
+# %% [markdown]
+# ### Q2. Where are the weights of an encoder layer?
+#
+# Count those of the feed-forward and of the attention, for $d_{model} = 512$ and $d_{ff} = 2048$, all with biases.
+#
+# <details><summary>Answer</summary>
+#
+# Feed-forward: 2 · 512 · 2048 weights and 2048 + 512 biases, 2,099,712. Attention: four matrices of 512 · 512 and four biases
+# of 512, 1,050,624. The two norms have 2 · 512 each, 2,048 together. So two thirds of the layer's 3,152,384 weights are in
+# the feed-forward.
+#
+# </details>
+
+# %%
+# Q2, recomputed
+whole = EncoderLayer(512, 8, 2048)
+count = {name: sum(p.numel() for p in part.parameters()) for name, part in whole.named_children()}
+total = sum(count.values())
+assert count["feed_forward"] == 2_099_712 and count["self_attention"] == 1_050_624 and total == 3_152_384
+assert round(count["feed_forward"] / total, 2) == 0.67
+
+# %% [markdown]
+# ### Q3. You replace x by 3x + 10 at the input of a layer norm. What happens to the output, and to dx?
+#
+# <details><summary>Answer</summary>
+#
+# The output stays, but for the tiny effect of $\varepsilon$. $dx$ becomes a third: the function is the same with its input
+# stretched by 3, so its slope is 1/3. A norm thus makes the gradient smaller where its input is larger, which is how it keeps
+# growing streams in check.
+#
+# </details>
+
+# %%
+# Q3, recomputed
+x3, g3 = rng.standard_normal((2, 6)), rng.standard_normal((2, 6))
+assert np.allclose(layer_norm(3 * x3 + 10, 1, 0), layer_norm(x3, 1, 0), atol=1e-4)
+slopes = [layer_norm_backward(g3, at, np.ones(6))[0] for at in (x3, 3 * x3 + 10)]
+assert np.allclose(slopes[1], slopes[0] / 3, atol=1e-4)
+
+# %% [markdown]
+# ### Q4. A layer norm with $d_{model} = 2$ follows a block. What can come out of it?
+#
+# <details><summary>Answer</summary>
+#
+# With $\gamma = 1$, $\beta = 0$, only (1, −1) and (−1, 1), nearly, and (0, 0) for equal entries: two centred numbers are
+# $(d, -d)$, and dividing by $|d|$ leaves the sign. Of $n$ numbers, two are used up: the vector lies in the $n-1$ dimensions
+# of mean 0, on a sphere of radius $\sqrt n$. With 512 you do not notice.
+#
+# </details>
+
+# %%
+# Q4, recomputed
+pairs = layer_norm(rng.standard_normal((1000, 2)), 1, 0, eps=1e-12)
+assert np.allclose(np.abs(pairs), 1, atol=1e-3) and np.allclose(pairs.sum(-1), 0)
+lengths = np.linalg.norm(layer_norm(rng.standard_normal((10, 512)), 1, 0), axis=-1)
+assert np.allclose(lengths, np.sqrt(512), atol=1e-3)
+
+# %% [markdown]
+# ### Q5. In the Transformer encoder, why do we use residual connections around each sublayer?
+#
+# (This is Q10 of the lesson this project grew from.)
+#
+# <details><summary>Answer</summary>
+#
+# *Gradient flow.* Around each sublayer the gradient has a way on which nothing multiplies it. In the picture above the first
+# of 18 layers gets less than 1e-4 of the last one's gradient without residuals, and 0.6 (post) and 3.2 (pre) of it with them.
+#
+# *Information.* What a sublayer does not change stays, so it has only to learn a difference. This can be measured: attention
+# before training is nearly a plain mean, so without residuals all tokens of a sequence become alike: after three layers the
+# cosine between two tokens is 1.00. In pre-norm it is 0.81 after all 18.
+#
+# One word of care: a residual does not *guarantee* it. In post-norm every norm shrinks the old part along with the new, and
+# before training the tokens of 18 layers are alike there too (1.00).
+#
+# </details>
+
+
+# %%
+# Q5, recomputed
+def alike(kind, depth):
+    """The mean cosine between two tokens of a sequence after `depth` of 18 layers."""
+    mg.manual_seed(0)
+    y = normal("tokens", 8, 16, 64)
+    with mg.no_grad():
+        for layer in list(encoder(18, 64, kind))[:depth]:
+            y = layer(y)
+    unit = y.data / np.linalg.norm(y.data, axis=-1, keepdims=True)
+    return (np.einsum("btc,buc->b", unit, unit).mean() - 16) / (16 * 15)
+
+
+found = {(kind, depth): alike(kind, depth) for kind, depth in (("none", 3), ("post", 18), ("pre", 18))}
+assert [round(float(c), 2) for c in found.values()] == [1.0, 1.0, 0.81]
+assert reached["none"] < 1e-4 and round(reached["post"], 1) == 0.6 and round(reached["pre"], 1) == 3.2
+
+# %% [markdown]
+# ### Q6. How wide is a SwiGLU with as many weights as a ReLU feed-forward?
+#
+# Take $d_{model} = 512$, $d_{ff} = 2048$ and no biases.
+#
+# <details><summary>Answer</summary>
+#
+# Two matrices of 512 · 2048 are 2,097,152 weights. Three matrices of 512 · $d$ are 1536 $d$. So $d$ = 1365.33, two thirds of
+# 2048. One takes a round number near it.
+#
+# </details>
+
+# %%
+# Q6, recomputed
+assert 2 * 512 * 2048 == 2_097_152
+assert np.isclose(2_097_152 / (3 * 512), 2 / 3 * 2048) and round(2_097_152 / 1536, 2) == 1365.33
+
+# %% [markdown]
+# ### Q7. How fast does the stream of a pre-norm stack grow?
+#
+# Before training, each of $L$ blocks adds numbers of variance 1 that have nothing to do with $x$, which begins with variance
+# 1 itself. How large is the spread at the end, and how does the share of one block in the whole fall with $L$?
+#
+# <details><summary>Answer</summary>
+#
+# Variances of unrelated numbers add: from 1 to $1 + L$, so the spread is $\sqrt{1 + L}$: 4.36 after 18 blocks. One block's
+# part has spread 1 of $\sqrt{1 + L}$. After the last norm the weights of a block therefore matter as $1/\sqrt{1+L}$, which is
+# the fall in the right half of the picture. (In a real stack the sublayers' outputs are smaller and not quite unrelated;
+# there we measured about 4 after 18 layers.)
+#
+# </details>
+
+# %%
+# Q7, recomputed
+stream = rng.standard_normal(100_000)
+for _ in range(18):
+    stream = stream + rng.standard_normal(100_000)
+assert round(19**0.5, 2) == 4.36 and abs(stream.std() - 19**0.5) < 0.05
+assert round(sizes[-1]) == 4
+
+# %% [markdown]
+# ## What was left out
+#
+# - **Dropout** in the blocks: on each sublayer's output, on the attention weights, and in minigrad inside the feed-forward too.
+# - **Initialisation by depth**: GPT-2 scales the last matrix of each sublayer by $1/\sqrt{2L}$ (for $L$ layers), so that the
+#   stream does not grow at the start. Lesson 14 does it.
+# - **Mixtures of experts**: many feed-forwards of which each token uses few.
+# - **Why two layers and this width?** There is no theory that gives $d_{ff} = 4\,d_{model}$; it was found to work.
+#
+# ## Sources
+#
+# - Vaswani et al. 2017, *Attention Is All You Need*: section 3.1 (residual and norm), 3.3 (equation 2)
+# - He et al. 2016, *Deep Residual Learning for Image Recognition* and *Identity Mappings in Deep Residual Networks* (the free
+#   way around)
+# - Ba, Kiros and Hinton 2016, *Layer Normalization*; Zhang and Sennrich 2019, *Root Mean Square Layer Normalization*
+# - Xiong et al. 2020, *On Layer Normalization in the Transformer Architecture*
+# - Hendrycks and Gimpel 2016, *Gaussian Error Linear Units*; Shazeer 2020, *GLU Variants Improve Transformer*, equation 6
+#
+# ## Exercises
+#
+# You will write `feed_forward` and its backward, `layer_norm` and its backward, `rms_norm` and its backward, and a residual
+# block in both orders with its backward. Start with
+#
+#     python -m tutorials start 12
+#
+# Next: lesson 13 puts attention, positions and these blocks together into the encoder-decoder of 2017.
