@@ -193,17 +193,22 @@ def attention_memory(path=None, lengths=(512, 1024, 2048, 4096)):
     """What attention needs of memory against the length, plain and in blocks."""
     found = figures.attention_memory(lengths)
     if path:
-        figure = _figure(7, 4, "Attention at twice the length: four times the memory, in blocks only twice")
-        panels = figure.subplots(1, 2, sharey=True)
-        for axes, what, title in zip(panels, ("kept", "peak"), ("kept after the forward pass", "at most, forward and backward"), strict=True):
-            for name, colour, marker in (("plain", ORANGE, "s"), ("blocked", BLUE, "o")):
-                axes.plot(lengths, found[name][what] / 1e6, color=colour, marker=marker, label=name)
-            _panel(axes, title, "n, tokens in the sequence", "megabytes, for one head of width 64" * (what == "kept"), yscale="log")
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.legend(fontsize=9)
-            _doubling(axes, lengths)
-        _save(figure, path)
+        _save(attention_memory_figure(lengths, found), path)
     return found
+
+
+def attention_memory_figure(lengths, found):
+    """The picture of what attention_memory found."""
+    figure = _figure(7, 4, "Attention at twice the length: four times the memory, in blocks only twice")
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, what, title in zip(panels, ("kept", "peak"), ("kept after the forward pass", "at most, forward and backward"), strict=True):
+        for name, colour, marker in (("plain", ORANGE, "s"), ("blocked", BLUE, "o")):
+            axes.plot(lengths, found[name][what] / 1e6, color=colour, marker=marker, label=name)
+        _panel(axes, title, "n, tokens in the sequence", "megabytes, for one head of width 64" * (what == "kept"), yscale="log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.legend(fontsize=9)
+        _doubling(axes, lengths)
+    return figure
 
 
 PICTURES = (positions, softmax_saturation, masks, gradient_by_depth, gradient_by_distance, loss_surface, attention_memory)
