@@ -343,7 +343,7 @@ reached = {kind: norms[0] / norms[-1] for kind, norms in by_layer.items()}
 for kind, share in reached.items():
     print(f"{kind:5s} gradient at layer 1 / at layer 18: {share:.5f}")
 assert reached["none"] < 1e-4 and 0.3 < reached["post"] < 1 and 2 < reached["pre"] < 5
-show(picture, "The gradient at each of 18 layers: without residuals it falls to less than 1e-4, with them it stays level.")
+show(picture, "The gradient at each of 18 layers: without residuals it falls to less than 1e-4, with them it stays level")
 
 # %% [markdown]
 # Left: without residuals (and norms) the first layer gets less than a ten-thousandth of what the last one gets. With them, in
