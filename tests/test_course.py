@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tutorials import isolation
-from tutorials.answers import key_of, module_of, played
-from tutorials.lessons import lessons
-from tutorials.verdict import compare, judge
+from tutorials.runner import isolation
+from tutorials.runner.answers import key_of, module_of, played
+from tutorials.runner.lessons import lessons
+from tutorials.runner.verdict import compare, judge
 
 ROOT = Path(__file__).parent.parent
 LESSONS = lessons()

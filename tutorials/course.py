@@ -43,7 +43,7 @@ class Exercise:
     why: str
     checks: list = field(default_factory=list)
     wrongs: list = field(default_factory=list)
-    seconds: float = 10.0
+    seconds: float = 5.0
 
     def check(self, title, tolerance=TOLERANCE):
         """Decorates a driver(my, rng): what it returns is compared with what the solution gives. Only `np`, `math` and its arguments are known in it."""
@@ -69,7 +69,7 @@ class Checks:
     def __init__(self, uses=()):
         self.uses, self.exercises = tuple(uses), []
 
-    def exercise(self, name, hints, why, seconds=10.0):
+    def exercise(self, name, hints, why, seconds=5.0):
         """Add an exercise: a function or class of exercise.py, with three hints (a question, the idea, nearly the line)."""
         self.exercises.append(Exercise(name, tuple(hints), why, seconds=seconds))
         return self.exercises[-1]

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from minigrad.gradcheck import Evidence, diagnose
-from tutorials import isolation
-from tutorials.answers import is_float
-from tutorials.values import decode
+from tutorials.runner import isolation
+from tutorials.runner.answers import is_float
+from tutorials.runner.values import decode
 
 
 @dataclass

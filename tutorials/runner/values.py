@@ -34,7 +34,7 @@ def encode(value):
     data = getattr(value, "data", None)  # a tensor
     array = value if isinstance(value, np.ndarray) else data if isinstance(data, np.ndarray) else None
     if array is None or array.dtype.kind not in KINDS:
-        what = f"an array of {array.dtype}" if array is not None else f"a {type(value).__name__}"
+        what = f"an array of {array.dtype}" if array is not None else f"something of the type {type(value).__name__}"
         raise Unreadable(f"it returned {what}, where numbers, arrays, text, or lists of them are expected")
     return {"array": _array(np.asarray(array))}
 

@@ -5,10 +5,10 @@ import tempfile
 import types
 from pathlib import Path
 
-from tutorials.answers import key_of, played
-from tutorials.lessons import CourseError, find, lessons, meant
-from tutorials.report import told
-from tutorials.verdict import compare
+from tutorials.runner.answers import key_of, played
+from tutorials.runner.lessons import CourseError, find, lessons, meant
+from tutorials.runner.report import told
+from tutorials.runner.verdict import compare
 
 
 def check(function, lesson=None):

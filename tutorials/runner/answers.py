@@ -11,15 +11,15 @@ import types
 import numpy as np
 
 from minigrad.gradcheck.numeric import flat, slopes
-from tutorials.child import described, play
-from tutorials.isolation import Outcome
-from tutorials.values import decode, encode
+from tutorials.runner.child import described, play
+from tutorials.runner.isolation import Outcome
+from tutorials.runner.values import decode, encode
 
 
 class Key:
     """Of one exercise: its drivers, what each should give, and what each gives with a known mistake."""
 
-    def __init__(self, name, hints, why, checks, expected, wrongs, uses=(), seconds=10.0):
+    def __init__(self, name, hints, why, checks, expected, wrongs, uses=(), seconds=5.0):
         self.name, self.hints, self.why, self.checks, self.expected = name, hints, why, checks, expected
         self._wrongs, self.uses, self.seconds = wrongs, uses, seconds
 

@@ -11,9 +11,10 @@ import importlib.util
 import json
 import re
 import sys
+import textwrap
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent
+FOLDER = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^( *)# solution\n(.*?)^ *# end\n", re.S | re.M)
 HEAD = re.compile(r"# # (\d\d) · (.+)\n(?:#\n)*# \*Reading: (\d+) minutes\. Exercises: (\d+) minutes\. Needs: (.+?)\.\*\n")
 
@@ -83,16 +84,24 @@ class Lesson:
             raise CourseError(f"lesson {self.number} has no exercise {name!r}{meant(name, by_name)}; it has {', '.join(by_name)}.")
         return by_name[name]
 
+    def source(self, name):
+        """The solution of an exercise as text, without the marks around it."""
+        node = self._node(name)
+        lines = self.solution.splitlines()[node.lineno - 1 : node.end_lineno + 1]
+        return "\n".join(line for line in lines if line.strip() not in ("# solution", "# end")).rstrip()
+
+    def _node(self, name):
+        return next(n for n in ast.parse(self.solution).body if getattr(n, "name", None) == name)
+
     def variant(self, name, wrong):
         """exercise.py with a wrong answer in the place of the solution of `name`."""
-        node = next(n for n in ast.parse(self.solution).body if getattr(n, "name", None) == name)
-        lines = self.solution.splitlines(keepends=True)
+        node, lines = self._node(name), self.solution.splitlines(keepends=True)
         before, own, after = "".join(lines[: node.lineno - 1]), "".join(lines[node.lineno - 1 : node.end_lineno + 1]), "".join(lines[node.end_lineno + 1 :])
         blocks = BLOCK.findall(own)
         if wrong.body is not None:
             if len(blocks) != 1:
                 raise ValueError(f"{name} has {len(blocks)} solution blocks; a wrong body can replace one.")
-            body = "".join(f"{blocks[0][0]}{line}\n" if line else "\n" for line in wrong.body.strip("\n").split("\n"))
+            body = "".join(f"{blocks[0][0]}{line}\n" if line else "\n" for line in textwrap.dedent(wrong.body.strip("\n")).rstrip().split("\n"))
             return before + BLOCK.sub(lambda m: body, own) + after
         count = sum(block.count(wrong.old) for _, block in blocks)
         if count != 1:

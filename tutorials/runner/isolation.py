@@ -16,10 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from tutorials.values import Unreadable, decode
+from tutorials.runner.values import Unreadable, decode
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 SECONDS = 10.0  # for all checks of one exercise
+GRACE = 5.0  # seconds more for starting Python and NumPy, which on a busy machine is not the learner's time
 MEMORY = 4_000_000_000  # bytes of address space; NumPy's libraries alone reserve hundreds of millions
 PRINTED = 20_000  # characters of what it prints that are kept
 FLOOD = 10_000_000  # bytes printed after which it is ended
@@ -65,17 +67,17 @@ def run(source, drivers, uses=(), shown="exercise.py", seconds=SECONDS):
 
 def _paths(uses):
     """Where the child finds NumPy, and minigrad if the exercise is done with it."""
-    return [str(Path(np.__file__).resolve().parents[1])] + ([str(HERE.parent)] if uses else [])
+    return [str(Path(np.__file__).resolve().parents[1])] + ([str(ROOT)] if uses else [])
 
 
 def _readable(uses):
     """Folders whose files may be opened: Python's own, NumPy's, and those of what the exercise uses."""
     folders = {sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(np.__file__).parents[1]), str(Path(os.__file__).parent)}
-    return sorted({os.path.realpath(folder) for folder in folders} | {str(HERE.parent / name) for name in uses})
+    return sorted({os.path.realpath(folder) for folder in folders} | {str(ROOT / name) for name in uses})
 
 
 def _hidden(uses):
-    return [str(HERE.parent / name) for name in ("tutorials", "models", "minigrad", "tests") if name not in uses]
+    return [str(ROOT / name) for name in ("tutorials", "models", "minigrad", "tests") if name not in uses]
 
 
 def _until_it_ends(folder, seconds):
@@ -89,7 +91,7 @@ def _until_it_ends(folder, seconds):
     )  # fmt: skip
     heard = _Listener(process)
     try:
-        process.wait(seconds + 5)  # starting Python and NumPy on a busy machine is not the learner's time
+        process.wait(seconds + GRACE)
         ended = ""
     except subprocess.TimeoutExpired:
         ended = "time"
@@ -127,6 +129,7 @@ class _Listener:
 
     def text(self):
         self.thread.join(2)
+        self.process.stdout.close()
         return self.kept.decode("utf-8", "replace")
 
 

@@ -1,0 +1,313 @@
+"""python -m tutorials: the course's map, and everything a learner and a teacher do with it. Knows the command line only."""
+
+import sys
+import time
+from pathlib import Path
+
+from minigrad._doors import Parser, open_door, said
+from tutorials.runner import progress
+from tutorials.runner.answers import key_of
+from tutorials.runner.lessons import BLOCK, CourseError, find, lessons, meant
+from tutorials.runner.progress import Progress, free
+from tutorials.runner.report import told
+from tutorials.runner.verdict import judge
+
+DOOR = "tutorials"
+EPILOG = """
+a learner's day:
+  python -m tutorials                  the map, and how far you are
+  python -m tutorials start 1          puts the exercises of lesson 1 into my_minigrad/lesson01.py
+  python -m tutorials check 1          tests your file, and explains
+  python -m tutorials hint 1           a hint for the exercise you are at; again for a stronger one
+  python -m tutorials next             what to do now
+
+A teacher's: see tutorials/TEACHING.md.
+"""
+
+
+def main(argv=None):
+    argv = sys.argv[1:] if argv is None else list(argv)
+    with said(DOOR, CourseError, OSError) as outcome:
+        options = parse(argv)
+        mine = Progress(progress.folder_of(options.folder)) if options.folder_wanted else None
+        for sentence in mine.healed if mine else ():
+            print(sentence, file=sys.stderr)
+        return options.action(options, mine) or 0
+    return outcome.status
+
+
+def parse(argv):
+    parser = Parser(DOOR, epilog=EPILOG, description="The course: from the derivative of x y to a trained Transformer.")
+    parser.set_defaults(action=show_map, folder=None, folder_wanted=True)
+    parser.add_argument("--folder", default=None, help="your own folder (default: my_minigrad, here or above)")
+    commands = parser.add_subparsers(metavar="COMMAND", parser_class=lambda **k: Parser(DOOR, **{n: v for n, v in k.items() if n != "prog"}))
+    command = lambda name, action, text: _command(commands, name, action, text)  # noqa: E731
+    command("map", show_map, "the lessons, and how far you are (the same as no command)")
+    command("start", start, "put a lesson's exercises into your folder; never overwrites your work").add_argument("lesson")
+    one = command("check", check, "test your file of a lesson (or of all you have started), and explain")
+    one.add_argument("lesson", nargs="?", help="a number, or `all`; none: the one you are at")
+    one.add_argument("exercise", nargs="?", help="only this one")
+    one = command("watch", watch, "check whenever you save your file; Ctrl-C ends")
+    one.add_argument("lesson")
+    one = command("hint", hint, "a hint: a question, then the idea, then nearly the line")
+    one.add_argument("lesson")
+    one.add_argument("exercise", nargs="?", help="(default: the first that does not pass yet)")
+    one = command("solution", solution, "our way of writing it, once yours passes")
+    one.add_argument("lesson")
+    one.add_argument("exercise", nargs="?", help="(default: all that pass)")
+    one.add_argument("--anyway", action="store_true", help="even if yours does not pass yet")
+    one = command("reset", reset, "begin a lesson's exercises anew; asks, and keeps a copy of yours")
+    one.add_argument("lesson")
+    one.add_argument("--yes", action="store_true", help="do not ask")
+    command("next", show_next, "what to do now")
+    command("doctor", doctor, "what this machine has, what is missing, and how to get it")
+    one = command("grade", grade, "for teachers: check a folder of submissions")
+    one.add_argument("submissions", help="a folder with one folder for each learner, holding lessonNN.py files")
+    one.add_argument("--csv", metavar="FILE", help="write a table with a row for each exercise")
+    one.add_argument("--lesson", action="append", help="only this lesson (may be given several times)")
+    one.add_argument("--seed", type=int, default=None, help="of the random inputs (default: drawn, and printed)")
+    one = command("handout", handout, "for teachers: a copy of the course without solutions")
+    one.add_argument("destination", help="a folder that does not exist yet")
+    one = command("notebooks", notebooks, "for authors: make the lesson.ipynb files from lesson.py, run, with outputs")
+    one.add_argument("lesson", nargs="*", help="(default: all whose notebook is not fresh)")
+    known = commands.choices
+    word = next((a for a in argv if not a.startswith("-")), None)
+    before = argv[: argv.index(word)] if word else []
+    if word and word not in known and "--folder" not in before[-1:]:
+        raise CourseError(f"there is no command {word!r}{meant(word, known)}; there are {', '.join(known)}.")
+    return parser.parse_args(argv)
+
+
+def _command(commands, name, action, text):
+    parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    parser.prog = f"python -m {DOOR} {name}"
+    parser.add_argument("--folder", default=None, help="your own folder (default: my_minigrad, here or above)")
+    parser.set_defaults(action=action, folder_wanted=name not in ("grade", "handout", "notebooks"))
+    return parser
+
+
+# ---------------------------------------------------------------- the way
+
+
+def show_map(options, mine):
+    """The lessons with their times, and how far the learner is."""
+    total = sum(len(lesson.names) for lesson in lessons())
+    hours = sum(lesson.head["reading"] + lesson.head["exercises"] for lesson in lessons()) / 60
+    print(f"The course: {len(lessons())} lessons, {total} exercises, about {hours:.0f} hours.\n")
+    for lesson in lessons():
+        done = len(mine.passed(lesson))
+        bar = "#" * done + "." * (len(lesson.names) - done)
+        state = "done" if done == len(lesson.names) else f"{done} of {len(lesson.names)}" if mine.started(lesson) else ""
+        print(f"  {lesson.number}  {lesson.title:<52} {lesson.head['reading']:>3} + {lesson.head['exercises']:>3} min   [{bar:<8}] {state}")
+    for lesson in lessons():
+        if mine.changes(lesson):
+            print(f"\n{mine.changes(lesson)}. Your file is as it was; python -m tutorials start {int(lesson.number)} puts the new text beside it.")
+    print(f"\nTimes: reading + exercises. Your folder: {mine.folder}")
+    show_next(options, mine)
+
+
+def show_next(options, mine):
+    """One sentence: what to do now."""
+    lesson = next((lesson for lesson in lessons() if mine.open(lesson)), None)
+    if lesson is None:
+        print("You have done every exercise there is. Next: a project of your own, or the same in PyTorch (tutorials/coming_from_pytorch.md).")
+    elif not mine.started(lesson):
+        print(f"Next: read lesson {lesson.number}, {lesson.title} ({_where(lesson)}), then type: python -m tutorials start {int(lesson.number)}")
+    else:
+        name = mine.open(lesson)[0]
+        print(f"Next: write {name} in {mine.file(lesson)}, then type: python -m tutorials check {int(lesson.number)}")
+
+
+def _where(lesson):
+    notebook = lesson.folder / "lesson.ipynb"
+    return _near(notebook if notebook.exists() else lesson.folder / "lesson.py")
+
+
+def _near(path):
+    """A path as it is typed from here, if that is short."""
+    try:
+        return path.relative_to(Path.cwd())
+    except ValueError:
+        return path
+
+
+def start(options, mine):
+    lesson = find(options.lesson)
+    file = mine.file(lesson)
+    if not mine.started(lesson):
+        mine.folder.mkdir(parents=True, exist_ok=True)
+        with open(file, "x", encoding="utf-8", newline="\n") as new:
+            new.write(lesson.stub)
+        mine.begin(lesson)
+        print(f"Lesson {lesson.number}: {lesson.title}.\n  read    {_where(lesson)}  (or run it: python {_near(lesson.folder / 'lesson.py')})")
+        print(f"  write   {file}: {', '.join(lesson.names)}")
+        print(f"  check   python -m tutorials check {int(lesson.number)}")
+    elif mine.changes(lesson):
+        beside = free(mine.folder / f"lesson{lesson.number}.new.py")
+        beside.write_text(lesson.stub, encoding="utf-8")
+        print(f"{mine.changes(lesson)}: the new text is in {beside}. Your own file is as it was; take over what you want.")
+        mine.begin(lesson)
+    else:
+        if not mine.of(lesson)["pieces"]:
+            mine.begin(lesson)
+        print(f"{file} is there already and was not touched. To check it: python -m tutorials check {int(lesson.number)}; to begin anew: python -m tutorials reset {int(lesson.number)}.")  # fmt: skip
+
+
+# ---------------------------------------------------------------- checking
+
+
+def check(options, mine):
+    """Exit status 1 if something that was checked does not pass."""
+    if options.lesson == "all":
+        chosen = [lesson for lesson in lessons() if mine.started(lesson)]
+        if not chosen:
+            raise CourseError(f"there is nothing in {mine.folder} yet. To begin: python -m tutorials start 1")
+    elif options.lesson is None:
+        begun = [lesson for lesson in lessons() if mine.started(lesson)]
+        if not begun:
+            raise CourseError(f"there is nothing in {mine.folder} yet. To begin: python -m tutorials start 1")
+        chosen = [next((lesson for lesson in begun if mine.open(lesson)), begun[-1])]
+    else:
+        chosen = [find(options.lesson)]
+    return max(check_lesson(lesson, mine, options.exercise) for lesson in chosen)
+
+
+def check_lesson(lesson, mine, only=None):
+    """Print what is said of each exercise; returns 1 if one does not pass, else 0."""
+    source = read(mine.file(lesson), lesson)
+    names = [only] if only else lesson.names
+    if only and only not in lesson.names:
+        raise CourseError(f"lesson {lesson.number} has no exercise {only!r}{meant(only, lesson.names)}; it has {', '.join(lesson.names)}.")
+    print(f"Lesson {lesson.number}: {lesson.title} ({mine.file(lesson)})")
+    status, silent = 0, 0
+    for name in names:
+        key = key_of(lesson, name)
+        verdict = judge(key, source, mine.file(lesson).name)
+        mine.note(lesson, verdict)
+        broken = verdict.problems and verdict.problems[0][1].startswith(("SyntaxError", "IndentationError", "TabError"))
+        if verdict.written or not silent:
+            print(told(verdict, key))
+        silent += not verdict.written
+        status = max(status, 0 if verdict.right else 1)
+        if broken:
+            print("The file cannot be read as Python before that is mended; nothing else was checked.")
+            return 1
+    if silent > 1:
+        print(f"  ...   and {silent - 1} more not written yet.")
+    if not status and not only:
+        print(f"All {len(names)} exercises of lesson {lesson.number} pass.", end=" ")
+        show_next(None, mine)
+    elif status:
+        print(f"A hint: python -m tutorials hint {int(lesson.number)}")
+    return status
+
+
+def read(file, lesson):
+    """The learner's file as text."""
+    if not file.exists():
+        raise CourseError(f"there is no {file} yet. To begin lesson {lesson.number}: python -m tutorials start {int(lesson.number)}")
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise CourseError(f"{file} is not text in UTF-8; save it as UTF-8 in your editor.") from None
+
+
+def watch(options, mine):
+    lesson = find(options.lesson)
+    read(mine.file(lesson), lesson)
+    print(f"Watching {mine.file(lesson)}: save it to have it checked; Ctrl-C ends.")
+    seen = None
+    while True:
+        now = mine.file(lesson).stat().st_mtime_ns if mine.file(lesson).exists() else None
+        if now is not None and now != seen:
+            seen = now
+            print(f"\n{time.strftime('%H:%M:%S')}")
+            if not check_lesson(lesson, mine):
+                return 0
+        time.sleep(0.3)
+
+
+# ---------------------------------------------------------------- help
+
+
+def hint(options, mine):
+    lesson = find(options.lesson)
+    left = mine.open(lesson)
+    if not left and not options.exercise:
+        print(f"Every exercise of lesson {lesson.number} passes; there is nothing to hint at.")
+        return 0
+    name = options.exercise or left[0]
+    key = key_of(lesson, _known(lesson, name))
+    one = mine.exercise(lesson, name)
+    level = min(one["hints"], len(key.hints) - 1)
+    print(f"{name}, hint {level + 1} of {len(key.hints)}: {key.hints[level]}")
+    one["hints"] = min(one["hints"] + 1, len(key.hints))
+    mine.save()
+    after = f"python -m tutorials solution {int(lesson.number)} {name} --anyway" if level + 1 == len(key.hints) else "ask again for a stronger one"
+    print(f"({after}.)")
+
+
+def _known(lesson, name):
+    if name not in lesson.names:
+        raise CourseError(f"lesson {lesson.number} has no exercise {name!r}{meant(name, lesson.names)}; it has {', '.join(lesson.names)}.")
+    return name
+
+
+def solution(options, mine):
+    lesson = find(options.lesson)
+    if not BLOCK.search(lesson.solution):
+        raise CourseError("this build of the course has no solutions; ask whoever gave it to you.")
+    names = [_known(lesson, options.exercise)] if options.exercise else mine.passed(lesson)
+    hidden = [name for name in names if name in mine.open(lesson)]
+    if not names or hidden and not options.anyway:
+        what = f"{hidden[0]} does not pass" if hidden else f"no exercise of lesson {lesson.number} passes"
+        raise CourseError(f"{what} yet. A hint may be better: python -m tutorials hint {int(lesson.number)}. Add --anyway, and the exercise's name, to see the solution now.")
+    for name in names:
+        print(f"{lesson.source(name)}\n")
+
+
+def reset(options, mine):
+    lesson = find(options.lesson)
+    file = mine.file(lesson)
+    if not file.exists():
+        raise CourseError(f"there is no {file}, so there is nothing to reset. To begin: python -m tutorials start {int(lesson.number)}")
+    backup = free(mine.folder / f"lesson{lesson.number}.backup.py")
+    if not options.yes and input(f"Begin lesson {lesson.number} anew? Your {file.name} is kept as {backup.name}. Type yes: ").strip().lower() != "yes":
+        print("Nothing was changed.")
+        return 0
+    file.rename(backup)
+    mine.lessons.pop(lesson.number, None)
+    file.write_text(lesson.stub, encoding="utf-8", newline="\n")
+    mine.begin(lesson)
+    print(f"{file} is as it was at the start; what you had is in {backup}.")
+
+
+def doctor(options, mine):
+    from tutorials.runner.doctor import examine
+
+    return examine(mine)
+
+
+# ---------------------------------------------------------------- teachers and authors
+
+
+def grade(options, mine):
+    from tutorials.runner.grading import grade_folder
+
+    return grade_folder(Path(options.submissions), options.csv, options.lesson, options.seed)
+
+
+def handout(options, mine):
+    from tutorials.runner.handout import write
+
+    return write(Path(options.destination))
+
+
+def notebooks(options, mine):
+    from tutorials.runner.notebooks import make
+
+    return make([find(one) for one in options.lesson])
+
+
+if __name__ == "__main__":
+    open_door(DOOR, main)
