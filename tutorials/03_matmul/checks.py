@@ -1,0 +1,444 @@
+"""Checks of lesson 03."""
+
+import numpy as np
+
+from tutorials.course import Checks
+
+lesson = Checks()
+
+# ---------------------------------------------------------------- outer_backward
+
+outer_backward = lesson.exercise(
+    "outer_backward",
+    hints=(
+        "In which entries of z does u[i] stand, and by what is it multiplied there?",
+        "u[i] is used in row i, with each v[j]: sum g[i, j] * v[j] over j. For v[j] it is column j.",
+        "That is a matrix times a vector: g @ v for u, and g.T @ u (the same as u @ g) for v.",
+    ),
+    why="The gradient of every weight matrix is a sum of outer products, one for each row of the batch; this is the other direction.",
+)
+
+
+@outer_backward.check("by hand: u of 2 entries, v of 3")
+def _(my, rng):
+    return my.outer_backward(np.array([[1.0, 0.0, 2.0], [0.0, -1.0, 1.0]]), np.array([1.0, 2.0]), np.array([3.0, 4.0, 5.0]))
+
+
+@outer_backward.check("both of length 3: exchanged or transposed would not crash")
+def _(my, rng):
+    return my.outer_backward(rng.standard_normal((3, 3)), rng.standard_normal(3), rng.standard_normal(3))
+
+
+@outer_backward.gradcheck(forward=np.outer, inputs=lambda rng: [rng.standard_normal(4), rng.standard_normal(3)])
+def _(my, g, u, v):
+    return my.outer_backward(g, u, v)
+
+
+outer_backward.wrong(
+    "g is transposed: u[i] stands in row i of z, so it meets row i of g.",
+    "g @ v, u @ g",
+    "g.T @ v, u @ g.T",
+)
+outer_backward.wrong("The two gradients are exchanged: the first belongs to u.", "g @ v, u @ g", "u @ g, g @ v")
+outer_backward.wrong(
+    "You summed g along its rows and columns and left out the other vector: u[i]'s slope in z[i, j] is v[j].",
+    "g @ v, u @ g",
+    "g.sum(axis=1), g.sum(axis=0)",
+)
+outer_backward.wrong(
+    "You used the sum of the other vector. Each v[j] belongs to its own g[i, j]: multiply first, sum then.",
+    "g @ v, u @ g",
+    "g.sum(axis=1) * v.sum(), g.sum(axis=0) * u.sum()",
+)
+
+# ---------------------------------------------------------------- matvec_backward
+
+matvec_backward = lesson.exercise(
+    "matvec_backward",
+    hints=(
+        "Where is x[i, j] used, and what does it meet there?",
+        "x[i, j] is used once, in y[i], with v[j]: its gradient is g[i] * v[j]. v[j] is used in every y[i], with x[i, j].",
+        "np.outer(g, v) for x, and x.T @ g for v.",
+    ),
+    why="One input passing through a layer: the weight's gradient is what came in times what came back.",
+)
+
+
+@matvec_backward.check("by hand: (2, 3) @ (3,)")
+def _(my, rng):
+    return my.matvec_backward(np.array([1.0, -2.0]), np.array([[1.0, 2, 0], [0, 1, 3]]), np.array([3.0, 4.0, 5.0]))
+
+
+@matvec_backward.check("square: (3, 3) @ (3,)")
+def _(my, rng):
+    return my.matvec_backward(rng.standard_normal(3), rng.standard_normal((3, 3)), rng.standard_normal(3))
+
+
+@matvec_backward.gradcheck(forward=lambda x, v: x @ v, inputs=lambda rng: [rng.standard_normal((4, 3)), rng.standard_normal(3)])
+def _(my, g, x, v):
+    return my.matvec_backward(g, x, v)
+
+
+matvec_backward.wrong(
+    "The outer product is turned around: row i of the gradient of x belongs to g[i].",
+    "np.outer(g, v)",
+    "np.outer(v, g)",
+)
+matvec_backward.wrong(
+    "v[j] stands beside column j of x, so the gradient of v goes over the rows: x transposed, times g.",
+    "x.T @ g",
+    "x @ g",
+)
+matvec_backward.wrong(
+    "`.T` of a vector is the same vector, so g @ v.T is a single number or an error. The outer product has an entry g[i] * v[j] for each pair.",
+    "np.outer(g, v)",
+    "g @ v.T",
+)
+matvec_backward.wrong(
+    "Each row of the gradient of x is v; but how much row i counts is g[i].",
+    "np.outer(g, v)",
+    "np.outer(np.ones_like(g), v)",
+)
+
+# ---------------------------------------------------------------- matmul_backward
+
+matmul_backward = lesson.exercise(
+    "matmul_backward",
+    hints=(
+        "x[a, b] stands in row a of z. By what is it multiplied in column j?",
+        "Sum g[a, j] * y[b, j] over j: a row of g times a row of y. Or let all sizes differ, and see which product has the shape of x.",
+        "g @ y.T for x, and x.T @ g for y.",
+    ),
+    why="Two lines, and nearly all of the arithmetic of training a Transformer.",
+)
+
+
+@matmul_backward.check("the lesson's example by hand")
+def _(my, rng):
+    x, y = np.array([[1.0, 2, 0], [0, 1, 3]]), np.array([[1.0, 4], [2, 0], [5, 1]])
+    return my.matmul_backward(np.array([[1.0, 0], [2, -1]]), x, y)
+
+
+@matmul_backward.check("square: (3, 3) @ (3, 3), where all eight products fit")
+def _(my, rng):
+    return my.matmul_backward(*(rng.standard_normal((3, 3)) for _ in range(3)))
+
+
+@matmul_backward.check("one row, one column, and no inner axis")
+def _(my, rng):
+    thin = my.matmul_backward(rng.standard_normal((1, 1)), rng.standard_normal((1, 3)), rng.standard_normal((3, 1)))
+    return [thin, my.matmul_backward(np.ones((2, 3)), np.zeros((2, 0)), np.zeros((0, 3)))]
+
+
+@matmul_backward.gradcheck(
+    forward=lambda x, y: x @ y, inputs=lambda rng: [rng.standard_normal((2, 3)), rng.standard_normal((3, 4))]
+)
+def _(my, g, x, y):
+    return my.matmul_backward(g, x, y)
+
+
+matmul_backward.wrong(
+    "y is not transposed. It runs on square matrices, and is wrong there too; with sizes that differ the shapes tell.",
+    "g @ y.T",
+    "g @ y",
+)
+matmul_backward.wrong("x is not transposed. Row a of y meets column a of x.", "x.T @ g", "x @ g")
+matmul_backward.wrong(
+    "The factors stand in the wrong order. x was on the left, so its gradient keeps g on the left: g times y transposed.",
+    "g @ y.T",
+    "y.T @ g",
+)
+matmul_backward.wrong(
+    "The factors stand in the wrong order. y was on the right, so its gradient keeps g on the right: x transposed times g.",
+    "x.T @ g",
+    "g @ x.T",
+)
+matmul_backward.wrong(
+    "g is transposed: you return y @ g.T, the transpose of what is wanted.",
+    "g @ y.T",
+    "y @ g.T",
+)
+matmul_backward.wrong("The two gradients are exchanged: the first belongs to x.", "g @ y.T, x.T @ g", "x.T @ g, g @ y.T")
+matmul_backward.wrong(
+    "`*` multiplies entry by entry. Each entry of x meets a whole row of y: that is a product of matrices, @.",
+    body="return g.sum(axis=1, keepdims=True) * np.ones_like(x), g.sum(axis=0, keepdims=True) * np.ones_like(y)",
+)
+
+# ---------------------------------------------------------------- linear_backward
+
+linear_backward = lesson.exercise(
+    "linear_backward",
+    hints=(
+        "How often is one weight used, and how often one entry of the bias?",
+        "All axes but the last are rows. Flatten g and x to two axes; then it is matmul_backward with weight.T, and a sum for the bias.",
+        "g @ weight; g_rows.T @ x_rows; g_rows.sum(axis=0), with g_rows = g.reshape(-1, g.shape[-1]) and x_rows likewise.",
+    ),
+    why="A Transformer block has six of these; their weights are nearly all of its parameters.",
+)
+
+
+@linear_backward.check("two axes: x of shape (4, 3), five outputs")
+def _(my, rng):
+    return my.linear_backward(rng.standard_normal((4, 5)), rng.standard_normal((4, 3)), rng.standard_normal((5, 3)))
+
+
+@linear_backward.check("square weight and batch: all of length 3")
+def _(my, rng):
+    return my.linear_backward(rng.standard_normal((3, 3)), rng.standard_normal((3, 3)), rng.standard_normal((3, 3)))
+
+
+@linear_backward.check("three axes (2, 4, 3), and four")
+def _(my, rng):
+    weight = rng.standard_normal((5, 3))
+    return [
+        my.linear_backward(rng.standard_normal((*lead, 5)), rng.standard_normal((*lead, 3)), weight)
+        for lead in ((2, 4), (2, 3, 2))
+    ]
+
+
+@linear_backward.check("a single input without a batch, and an empty batch")
+def _(my, rng):
+    weight = rng.standard_normal((5, 3))
+    alone = my.linear_backward(rng.standard_normal(5), rng.standard_normal(3), weight)
+    return [alone, my.linear_backward(np.zeros((0, 5)), np.zeros((0, 3)), weight)]
+
+
+@linear_backward.gradcheck(
+    forward=lambda x, weight, bias: x @ weight.T + bias,
+    inputs=lambda rng: [rng.standard_normal((2, 4, 3)), rng.standard_normal((5, 3)), rng.standard_normal(5)],
+)
+def _(my, g, x, weight, bias):
+    return my.linear_backward(g, x, weight)
+
+
+linear_backward.wrong(
+    "weight is transposed once too often. Forward has weight.T, so its transpose, which backward needs, is weight itself.",
+    "g @ weight",
+    "g @ weight.T",
+)
+linear_backward.wrong(
+    "The gradient of the weight is transposed: a row of it belongs to an output, as in the weight.",
+    "g_rows.T @ x_rows",
+    "x_rows.T @ g_rows",
+)
+linear_backward.wrong(
+    "You average over the rows. Each row's share counts in full; if the loss is a mean, g has the division in it already.",
+    "g_rows.sum(axis=0)",
+    "g_rows.mean(axis=0)",
+)
+linear_backward.wrong(
+    "The bias was copied along all axes but the last. You sum over the first only.",
+    "g_rows.sum(axis=0)",
+    "g.sum(axis=0)",
+)
+linear_backward.wrong(
+    "You sum over the outputs. The bias has one entry for each output: sum over the rows.",
+    "g_rows.sum(axis=0)",
+    "g_rows.sum(axis=1)",
+)
+linear_backward.wrong(
+    "With more than two axes, `.T` turns all of them around. Flatten all axes but the last into rows first.",
+    body="return g @ weight, g.T @ x, g.sum(axis=tuple(range(g.ndim - 1)))",
+)
+
+# ---------------------------------------------------------------- permute_backward
+
+permute_backward = lesson.exercise(
+    "permute_backward",
+    hints=(
+        "Axis i of y is axis axes[i] of x. So which axis of y is axis 0 of x?",
+        "Permute g back, by the order that undoes axes: inverse[axes[i]] = i.",
+        "np.argsort(axes) is that inverse.",
+    ),
+    why="Attention permutes (batch, time, heads, d_k) to split its heads, and a wrong order mixes heads up without a sound.",
+)
+
+
+@permute_backward.check("(2, 0, 1) on shape (4, 2, 3) and (1, 2, 0)")
+def _(my, rng):
+    g = rng.standard_normal((4, 2, 3))
+    return [my.permute_backward(g, (2, 0, 1)), my.permute_backward(g, (1, 2, 0))]
+
+
+@permute_backward.check("a 3 x 3 x 3 cube: a wrong order would not crash")
+def _(my, rng):
+    g = np.arange(27.0).reshape(3, 3, 3)
+    return [my.permute_backward(g, axes) for axes in ((2, 0, 1), (1, 2, 0), (0, 2, 1), (0, 1, 2))]
+
+
+@permute_backward.check("splitting heads: (0, 2, 1, 3), and (2, 0, 3, 1) on four axes of length 2")
+def _(my, rng):
+    return [
+        my.permute_backward(rng.standard_normal((2, 3, 4, 5)), (0, 2, 1, 3)),
+        my.permute_backward(rng.standard_normal((2, 2, 2, 2)), (2, 0, 3, 1)),
+    ]
+
+
+@permute_backward.gradcheck(forward=lambda x: np.transpose(x, (2, 0, 1)), inputs=lambda rng: [rng.standard_normal((3, 3, 3))])
+def _(my, g, x):
+    return my.permute_backward(g, (2, 0, 1))
+
+
+permute_backward.wrong(
+    "You permute by the same axes again. That undoes a swap of two axes, but not (2, 0, 1): use the inverse order.",
+    "np.argsort(axes)",
+    "axes",
+)
+permute_backward.wrong(
+    "You read the axes from the right to the left. The inverse says where each axis went.",
+    "np.argsort(axes)",
+    "axes[::-1]",
+)
+permute_backward.wrong(
+    "You return g as it is: its numbers stand where y's do, not where x's do.",
+    "np.transpose(g, np.argsort(axes))",
+    "g",
+)
+permute_backward.wrong(
+    "`.T` reverses all axes, whatever `axes` says.",
+    "np.transpose(g, np.argsort(axes))",
+    "g.T",
+)
+permute_backward.wrong(
+    "reshape gives the right shape and leaves the numbers in their order in memory. Axes are moved by a transpose.",
+    "np.transpose(g, np.argsort(axes))",
+    "g.reshape([g.shape[i] for i in np.argsort(axes)])",
+)
+
+# ---------------------------------------------------------------- batched_matmul_backward
+
+batched_matmul_backward = lesson.exercise(
+    "batched_matmul_backward",
+    hints=(
+        "What changes from matmul_backward if each matrix of the batch has a product of its own? And what if one of them has several?",
+        "Transpose the last two axes only, multiply as for two matrices, then bring each gradient to its argument's shape.",
+        "np.swapaxes(y, -1, -2) in the place of y.T, and unbroadcast(..., x.shape) around the product.",
+    ),
+    why="Attention multiplies (batch, heads, time, d_k) by (batch, heads, d_k, time): every score of every head in one call.",
+)
+
+
+@batched_matmul_backward.check("a plain batch: (2, 3, 4) @ (2, 4, 5)")
+def _(my, rng):
+    return my.batched_matmul_backward(
+        rng.standard_normal((2, 3, 5)), rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 4, 5))
+    )
+
+
+@batched_matmul_backward.check("cubes: (3, 3, 3) @ (3, 3, 3)")
+def _(my, rng):
+    return my.batched_matmul_backward(*(rng.standard_normal((3, 3, 3)) for _ in range(3)))
+
+
+@batched_matmul_backward.check("broadcast batches: (2, 1, 3, 4) @ (5, 4, 2)")
+def _(my, rng):
+    return my.batched_matmul_backward(
+        rng.standard_normal((2, 5, 3, 2)), rng.standard_normal((2, 1, 3, 4)), rng.standard_normal((5, 4, 2))
+    )
+
+
+@batched_matmul_backward.check("one matrix for the whole batch: (2, 3, 4) @ (4, 5), (3, 4) @ (2, 4, 5), (3, 3, 3) @ (3, 3)")
+def _(my, rng):
+    shapes = (((2, 3, 5), (2, 3, 4), (4, 5)), ((2, 3, 5), (3, 4), (2, 4, 5)), ((3, 3, 3), (3, 3, 3), (3, 3)))
+    return [my.batched_matmul_backward(*(rng.standard_normal(shape) for shape in case)) for case in shapes]
+
+
+@batched_matmul_backward.gradcheck(
+    forward=np.matmul, inputs=lambda rng: [rng.standard_normal((2, 1, 3, 4)), rng.standard_normal((5, 4, 2))]
+)
+def _(my, g, x, y):
+    return my.batched_matmul_backward(g, x, y)
+
+
+batched_matmul_backward.wrong(
+    "`.T` reverses all axes, the batch too. Transpose the last two only: np.swapaxes(y, -1, -2).",
+    body="return unbroadcast(g @ y.T, x.shape), unbroadcast(x.T @ g, y.shape)",
+)
+batched_matmul_backward.wrong(
+    "The batch axes that were stretched are not summed. Bring each gradient to its argument's shape with unbroadcast.",
+    "unbroadcast(dx, x.shape), unbroadcast(dy, y.shape)",
+    "dx, dy",
+)
+batched_matmul_backward.wrong(
+    "y is not transposed: swap its last two axes.",
+    "g @ np.swapaxes(y, -1, -2)",
+    "g @ y",
+)
+batched_matmul_backward.wrong(
+    "The factors stand in the wrong order: x was on the left, so in its gradient g stays on the left.",
+    "g @ np.swapaxes(y, -1, -2)",
+    "np.swapaxes(y, -1, -2) @ g",
+)
+batched_matmul_backward.wrong(
+    "You average over the stretched axes. Each use's share counts in full: sum.",
+    "unbroadcast(dx, x.shape), unbroadcast(dy, y.shape)",
+    "unbroadcast(dx, x.shape) * (x.size / dx.size), unbroadcast(dy, y.shape) * (y.size / dy.size)",
+)
+batched_matmul_backward.wrong(
+    "You swap the first two axes. The matrices lie in the last two: -1 and -2.",
+    body="""
+dx = g @ np.swapaxes(y, 0, 1)
+dy = np.swapaxes(x, 0, 1) @ g
+return unbroadcast(dx, x.shape), unbroadcast(dy, y.shape)
+""",
+)
+
+# ---------------------------------------------------------------- matmul_flops
+
+matmul_flops = lesson.exercise(
+    "matmul_flops",
+    hints=(
+        "How many entries has the result, and how many multiplications and additions go into each?",
+        "For one product of matrices 2 n k m; times the number of products in the batch. Backward makes two products of the same count.",
+        "batch = math.prod(np.broadcast_shapes(x_shape[:-2], y_shape[:-2])); forward = 2 * batch * n * k * m; backward = 2 * forward.",
+    ),
+    why="With it you can say before you start what a model costs: lesson 16 adds up a whole Transformer.",
+)
+
+
+@matmul_flops.check("(2, 3) @ (3, 4), and a column times a row")
+def _(my, rng):
+    return [my.matmul_flops((2, 3), (3, 4)), my.matmul_flops((5, 1), (1, 7))]
+
+
+@matmul_flops.check("a batch (8, 2, 3) @ (8, 3, 4), and one matrix for all (8, 2, 3) @ (3, 4)")
+def _(my, rng):
+    return [my.matmul_flops((8, 2, 3), (8, 3, 4)), my.matmul_flops((8, 2, 3), (3, 4))]
+
+
+@matmul_flops.check("broadcast batches (2, 1, 3, 4) @ (5, 4, 2)")
+def _(my, rng):
+    return my.matmul_flops((2, 1, 3, 4), (5, 4, 2))
+
+
+@matmul_flops.check("the lesson's layer: 4096 rows, 512 to 2048; and no rows")
+def _(my, rng):
+    return [my.matmul_flops((4096, 512), (512, 2048)), my.matmul_flops((0, 512), (512, 2048))]
+
+
+matmul_flops.wrong("A multiplication and an addition are two operations: the factor 2 is missing.", "2 * batch", "batch")
+matmul_flops.wrong(
+    "Backward makes two products, one for each argument; each costs as much as the forward.",
+    "forward, 2 * forward",
+    "forward, forward",
+)
+matmul_flops.wrong(
+    "You return the total for the step as the second number. Backward alone is twice the forward.",
+    "forward, 2 * forward",
+    "forward, 3 * forward",
+)
+matmul_flops.wrong(
+    "The batch is missing: each of its products costs 2 n k m.",
+    "2 * batch",
+    "2",
+)
+matmul_flops.wrong(
+    "You count only the batch axes of the first argument. They broadcast: (2, 1) and (5,) are 10 products.",
+    "math.prod(np.broadcast_shapes(x_shape[:-2], y_shape[:-2]))",
+    "math.prod(x_shape[:-2])",
+)
+matmul_flops.wrong(
+    "You multiplied the batch axes of both. They broadcast: two equal lengths are one batch.",
+    "math.prod(np.broadcast_shapes(x_shape[:-2], y_shape[:-2]))",
+    "math.prod(x_shape[:-2]) * math.prod(y_shape[:-2])",
+)

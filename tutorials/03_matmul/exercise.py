@@ -1,0 +1,95 @@
+"""Exercises of lesson 03: the backward of matrix products, of a linear layer, and of a permutation of axes.
+
+Write each function where it says so; `python -m tutorials check 03` tests this file and explains.
+NumPy is all you need.
+
+In every function g is the gradient of the result, and has its shape. What is returned for an argument has the argument's shape.
+"""
+
+import math
+
+import numpy as np
+
+
+def unbroadcast(g, shape):
+    """Lesson 02 (given): sum g over the axes along which an array of `shape` was repeated to get g's shape."""
+    g = g.sum(axis=tuple(range(g.ndim - len(shape))))
+    return g.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True)
+
+
+def outer_backward(g, u, v):
+    """The gradients of the outer product z = np.outer(u, v), z[i, j] = u[i] * v[j].
+
+    g: (n, m); u: (n,); v: (m,)  ->  the tuple (gradient of u, gradient of v)
+    """
+    # solution
+    return g @ v, u @ g
+    # end
+
+
+def matvec_backward(g, x, v):
+    """The gradients of y = x @ v, a matrix times a vector.
+
+    g: (n,); x: (n, k); v: (k,)  ->  the tuple (gradient of x, gradient of v)
+    """
+    # solution
+    return np.outer(g, v), x.T @ g
+    # end
+
+
+def matmul_backward(g, x, y):
+    """The gradients of z = x @ y for two matrices.
+
+    g: (n, m); x: (n, k); y: (k, m)  ->  the tuple (gradient of x, gradient of y)
+    """
+    # solution
+    return g @ y.T, x.T @ g
+    # end
+
+
+def linear_backward(g, x, weight):
+    """The gradients of a linear layer y = x @ weight.T + bias, as PyTorch's: a row of the weight for each output.
+
+    g: (..., out); x: (..., in) with any number of leading axes, also none; weight: (out, in); the bias has shape (out,)
+    ->  the tuple (gradient of x, gradient of weight, gradient of bias)
+    """
+    # solution
+    g_rows, x_rows = g.reshape(-1, g.shape[-1]), x.reshape(-1, x.shape[-1])  # (N, out), (N, in)
+    return g @ weight, g_rows.T @ x_rows, g_rows.sum(axis=0)
+    # end
+
+
+def permute_backward(g, axes):
+    """The gradient of y = np.transpose(x, axes): axis i of y is axis axes[i] of x.
+
+    g: an array of any number of axes; axes: a tuple of as many whole numbers from 0 on  ->  an array of the shape of x
+    """
+    # solution
+    return np.transpose(g, np.argsort(axes))
+    # end
+
+
+def batched_matmul_backward(g, x, y):
+    """The gradients of z = x @ y where x and y have at least two axes: matrices in the last two, a batch in the others.
+
+    The batch axes broadcast: (2, 1, 3, 4) @ (5, 4, 2) -> (2, 5, 3, 2).
+    g: of the shape of z; x: (..., n, k); y: (..., k, m)  ->  the tuple (gradient of x, gradient of y)
+    """
+    # solution
+    dx = g @ np.swapaxes(y, -1, -2)
+    dy = np.swapaxes(x, -1, -2) @ g
+    return unbroadcast(dx, x.shape), unbroadcast(dy, y.shape)
+    # end
+
+
+def matmul_flops(x_shape, y_shape):
+    """How many operations a product of matrices takes, counting a multiplication and an addition as two: 2 n k m for (n, k) @ (k, m).
+
+    x_shape, y_shape: shapes of at least two axes, whose batch axes broadcast (np.broadcast_shapes)
+    ->  the tuple (forward, backward) of whole numbers; backward: both gradients, without the sums over stretched batch axes
+    """
+    # solution
+    batch = math.prod(np.broadcast_shapes(x_shape[:-2], y_shape[:-2]))
+    forward = 2 * batch * math.prod(x_shape[-2:]) * y_shape[-1]
+    return forward, 2 * forward
+    # end
