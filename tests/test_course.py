@@ -3,6 +3,7 @@
 python -m pytest tests/test_course.py -k 05        one lesson
 """
 
+import json
 import os
 import re
 import subprocess
@@ -15,7 +16,8 @@ import pytest
 from tutorials.runner import isolation
 from tutorials.runner.answers import key_of, module_of, played
 from tutorials.runner.lessons import lessons
-from tutorials.runner.verdict import compare, judge
+from tutorials.runner.notebooks import is_fresh
+from tutorials.runner.verdict import compare
 
 ROOT = Path(__file__).parent.parent
 LESSONS = lessons()
@@ -31,6 +33,7 @@ def exercises(lesson):
 
 EXERCISES = [(lesson, exercise.name) for lesson in LESSONS for exercise in exercises(lesson)]
 WRONGS = [(lesson, exercise.name, n) for lesson in LESSONS for exercise in exercises(lesson) for n in range(len(exercise.wrongs))]
+TRAIN = ("07", "13", "14", "15")  # they train a model for up to a minute; python -m pytest -m slow tests/test_course.py runs them
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.folder.name)
 each_exercise = pytest.mark.parametrize("lesson, name", EXERCISES, ids=[f"{lesson.folder.name}-{name}" for lesson, name in EXERCISES])
 
@@ -43,7 +46,7 @@ def key(lesson, name):
 # ---------------------------------------------------------------- lessons
 
 
-@each_lesson
+@pytest.mark.parametrize("lesson", [pytest.param(one, marks=[pytest.mark.slow] if one.number in TRAIN else [], id=one.folder.name) for one in LESSONS])
 def test_a_lesson_runs_as_a_script(lesson, tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", str(lesson.folder / "lesson.py")], capture_output=True, text=True, cwd=tmp_path, encoding="utf-8",
@@ -51,6 +54,17 @@ def test_a_lesson_runs_as_a_script(lesson, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     assert done.stdout.strip(), "a lesson shows what it computes"
+
+
+@each_lesson
+def test_a_notebook_is_fresh(lesson):
+    """Made from the lesson as it is now, run, and without an error: python -m tutorials notebooks makes them."""
+    assert is_fresh(lesson), f"python -m tutorials notebooks {lesson.number}"
+    book = json.loads(lesson.text("lesson.ipynb"))
+    code = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
+    assert len(book["cells"]) == len(re.findall(r"^# %%", lesson.text("lesson.py"), re.M))
+    assert all(cell["execution_count"] for cell in code if "".join(cell["source"]).strip()) and any(cell["outputs"] for cell in code)
+    assert not [out for cell in code for out in cell["outputs"] if out["output_type"] == "error"]
 
 
 @each_lesson
@@ -87,19 +101,23 @@ def test_an_exercise_file_has_its_parts(lesson):
 # ---------------------------------------------------------------- answers
 
 
+def verdicts(lesson, source):
+    """One isolated process for all exercises of a lesson."""
+    keys = [key(lesson, name) for name in lesson.names]
+    outcomes = iter(isolation.run(source, [driver for one in keys for driver in one.drivers], lesson.checks.uses).outcomes)
+    return [compare(one, [next(outcomes) for _ in one.checks]) for one in keys]
+
+
 @each_lesson
 def test_the_solutions_pass_in_isolation(lesson):
-    for name in lesson.names:
-        verdict = judge(key(lesson, name), lesson.solution)
-        assert verdict.right, (name, verdict.problems)
+    for verdict in verdicts(lesson, lesson.solution):
+        assert verdict.right, (verdict.name, verdict.problems)
 
 
 @each_lesson
 def test_the_untouched_stub_fails(lesson):
-    for name in lesson.names:
-        drivers = key(lesson, name).drivers
-        verdict = compare(key(lesson, name), isolation.run(lesson.stub, drivers, lesson.checks.uses).outcomes)
-        assert not verdict.written and not verdict.right and "is not written yet" in verdict.problems[0][1], name
+    for verdict in verdicts(lesson, lesson.stub):
+        assert not verdict.written and not verdict.right and "is not written yet" in verdict.problems[0][1], verdict.name
 
 
 @pytest.mark.parametrize("lesson, name, n", WRONGS, ids=[f"{lesson.folder.name}-{name}-{n}" for lesson, name, n in WRONGS])

@@ -3,15 +3,16 @@
 #
 # *Reading: 40 minutes. Exercises: 60 minutes. Needs: Python, and what a function is.*
 #
-# A model has thousands of numbers in it, and training asks of each: if this one were a little larger, would the result be better or
-# worse? This lesson builds the program that answers for all of them at once.
+# A model has thousands of numbers in it, and training asks of each: if this one were a little larger, would the result be
+# better or worse? This lesson builds the program that answers for all of them at once.
 #
 # **You will be able to:**
 #
 # - say what a derivative is, and measure one by nudging;
 # - work out the gradient of a small expression by hand, with the chain rule;
 # - write an engine that does it for any expression made of `+`, `*`, powers and `tanh`;
-# - say why backward needs an order, a `+=`, a 1 to start from, and a `zero_grad`, and show the program that breaks without each;
+# - say why backward needs an order, a `+=`, a 1 to start from, and a `zero_grad`, and show the program that breaks without
+#   each;
 # - train a small network with nothing but your engine.
 
 # %%
@@ -39,10 +40,11 @@ from tutorials.scalar_engine import Value
 #
 # $$ f'(x) \approx \frac{f(x + h) - f(x)}{h} \qquad \text{for a small nudge } h. $$
 #
-# A derivative of 10 means: at this point, a nudge of 0.001 moves the output by 0.01, ten times as far. A negative derivative means
-# that the output moves the other way. That is all the calculus this lesson starts from.
+# A derivative of 10 means: at this point, a nudge of 0.001 moves the output by 0.01, ten times as far. A negative derivative
+# means that the output moves the other way. That is all the calculus this lesson starts from.
 #
-# Take $f(x) = x^3 - 2x$ at $x = 2$. By the rules of school its derivative there is $3x^2 - 2 = 10$. Let us see what nudging finds.
+# Take $f(x) = x^3 - 2x$ at $x = 2$. By the rules of school its derivative there is $3x^2 - 2 = 10$. Let us see what nudging
+# finds.
 
 
 # %%
@@ -54,31 +56,32 @@ for h in (1.0, 1e-1, 1e-2, 1e-4, 1e-8, 1e-12, 1e-15):
     print(f"h = {h:7.0e}   slope = {(f(2 + h) - f(2)) / h:.9f}")
 
 # %% [markdown]
-# As `h` shrinks, the answer comes close to 10, and then it leaves again. A number in a computer has about 16 digits. When `h` is
-# tiny, `f(2 + h)` and `f(2)` agree in nearly all of them, and little is left of the difference. Nudging to both sides,
+# As `h` shrinks, the answer comes close to 10, and then it leaves again. A number in a computer has about 16 digits. When `h`
+# is tiny, `f(2 + h)` and `f(2)` agree in nearly all of them, and little is left of the difference. Nudging to both sides,
 # $(f(x+h) - f(x-h))/2h$, is more exact for the same `h`. Lesson 04 is about choosing `h`; until then `1e-6` will do.
 #
 # ### Why not just nudge?
 #
-# Because it costs a run of the whole function for every input. Even a small Transformer (lesson 13) has more than a
-# hundred thousand numbers to be trained, so one step of training would take more than a hundred thousand runs. We want all derivatives for about the price
-# of one run. Here is the idea.
+# Because it costs a run of the whole function for every input. Even a small Transformer (lesson 13) has more than a hundred
+# thousand numbers to be trained, so one step of training would take more than a hundred thousand runs. We want all
+# derivatives for about the price of one run. Here is the idea.
 #
-# A big function is made of small ones: additions, products, powers. Of each small one we know the derivative. So let the program
-# write down what it did, and then go back through its notes, from the result to the inputs, asking at each step: *how much does the
-# result change if this number changes?* One walk back answers for every number on the way.
+# A big function is made of small ones: additions, products, powers. Of each small one we know the derivative. So let the
+# program write down what it did, and then go back through its notes, from the result to the inputs, asking at each step: *how
+# much does the result change if this number changes?* One walk back answers for every number on the way.
 
 # %% [markdown]
 # ## Definition
 #
-# The result is one number, $L$ (for *loss*, the number that training makes small). Every number here is a single one, a *scalar*.
+# The result is one number, $L$ (for *loss*, the number that training makes small). Every number here is a single one, a
+# *scalar*.
 #
-# - The **gradient** of $x$, written $\partial L / \partial x$: how many times as far $L$ moves when only $x$ is nudged. In code,
-#   `x.grad`. It is always the derivative *of L*; the $x$ says with respect to what.
-# - A **graph**: every number that was computed, with arrows from the numbers it was made from, its *parents*. Numbers that were
-#   given, not computed, have no parents. They are the *leaves*.
-# - A **local derivative**, or slope, $\partial y / \partial x$, where $x$ is a parent of $y$: how far $y$ moves with $x$ while its
-#   other parents are held still. It belongs to the one small operation between them, and knows nothing of $L$.
+# - The **gradient** of $x$, written $\partial L / \partial x$: how many times as far $L$ moves when only $x$ is nudged. In
+#   code, `x.grad`. It is always the derivative *of L*; the $x$ says with respect to what.
+# - A **graph**: every number that was computed, with arrows from the numbers it was made from, its *parents*. Numbers that
+#   were given, not computed, have no parents. They are the *leaves*.
+# - A **local derivative**, or slope, $\partial y / \partial x$, where $x$ is a parent of $y$: how far $y$ moves with $x$
+#   while its other parents are held still. It belongs to the one small operation between them, and knows nothing of $L$.
 #
 # The **chain rule** ties them together:
 #
@@ -94,7 +97,8 @@ for h in (1.0, 1e-1, 1e-2, 1e-4, 1e-8, 1e-12, 1e-15):
 # %% [markdown]
 # ## A worked example by hand
 #
-# Take $L = (a \cdot b + c) \cdot b$ at $a = 2$, $b = -3$, $c = 10$. Note that $b$ is used twice. With names for what lies between:
+# Take $L = (a \cdot b + c) \cdot b$ at $a = 2$, $b = -3$, $c = 10$. Note that $b$ is used twice. With names for what lies
+# between:
 #
 # | step | value |
 # | --- | --- |
@@ -137,8 +141,8 @@ assert L_of(*point) == -12.0
 assert np.allclose(by_nudging, by_hand)
 
 # %% [markdown]
-# The same as a picture. Values run to the right; the orange arrows are the gradients on their way back. At `b` two of them arrive,
-# and the box says `+=`.
+# The same as a picture. Values run to the right; the orange arrows are the gradients on their way back. At `b` two of them
+# arrive, and the box says `+=`.
 
 # %%
 a, b, c = (mg.tensor(x, requires_grad=True) for x in point)
@@ -157,18 +161,20 @@ show(
 #
 # **Sum.** $(x + h) + y = (x + y) + h$. The output moves by $h$: the slope is $1$, in $x$ and in $y$ alike.
 #
-# **Product.** $(x + h) \cdot y = xy + h \cdot y$. The output moves by $y$ times $h$: the slope in $x$ is $y$, and in $y$ it is $x$.
+# **Product.** $(x + h) \cdot y = xy + h \cdot y$. The output moves by $y$ times $h$: the slope in $x$ is $y$, and in $y$ it
+# is $x$.
 #
-# **Power** with a fixed exponent $n$. Write $x^n$ as $n$ factors $x$. Nudge them one after the other: each time the output moves by
-# $h$ times the product of the $n - 1$ others. Together the slope is $n \, x^{n-1}$. (This argument counts factors, so it is for whole
-# $n$; the formula holds for every $n$ where $x^n$ is defined and smooth. For $n = 0$ the slope is 0.)
+# **Power** with a fixed exponent $n$. Write $x^n$ as $n$ factors $x$. Nudge them one after the other: each time the output
+# moves by $h$ times the product of the $n - 1$ others. Together the slope is $n \, x^{n-1}$. (This argument counts factors,
+# so it is for whole $n$; the formula holds for every $n$ where $x^n$ is defined and smooth. For $n = 0$ the slope is 0.)
 #
-# **tanh**, the squashing function, $\tanh x = \sinh x / \cosh x$. From $\sinh' = \cosh$, $\cosh' = \sinh$ and the quotient rule:
+# **tanh**, the squashing function, $\tanh x = \sinh x / \cosh x$. From $\sinh' = \cosh$, $\cosh' = \sinh$ and the quotient
+# rule:
 #
 # $$ \tanh' x = \frac{\cosh x \cdot \cosh x - \sinh x \cdot \sinh x}{\cosh^2 x} = 1 - \tanh^2 x. $$
 #
-# So the slope can be read off the *output*: if $y = \tanh x$, it is $1 - y^2$. The exponential function has been called already, and
-# need not be called again. Let us check the table at a point.
+# So the slope can be read off the *output*: if $y = \tanh x$, it is $1 - y^2$. The exponential function has been called
+# already, and need not be called again. Let us check the table at a point.
 
 # %%
 x, y, n = 0.8, -1.5, 3
@@ -186,9 +192,10 @@ for name, fun, slope in table:
 # %% [markdown]
 # ## Code, the first engine: each result knows how to send its gradient on
 #
-# A number remembers its parents and carries a small function, `send`: *take my gradient, multiply it by my slopes, and add it to my
-# parents' gradients*. That function is made inside the operation, at the moment when it is carried out, so it still sees the
-# variables that were there: `self`, `other`, `out`. A function that keeps the variables around it is called a *closure*.
+# A number remembers its parents and carries a small function, `send`: *take my gradient, multiply it by my slopes, and add it
+# to my parents' gradients*. That function is made inside the operation, at the moment when it is carried out, so it still
+# sees the variables that were there: `self`, `other`, `out`. A function that keeps the variables around it is called a
+# *closure*.
 
 
 # %%
@@ -259,8 +266,8 @@ print("walking to everybody each time:", x.grad)
 assert x.grad == 8.0  # wrong: it should be 4
 
 # %% [markdown]
-# It says 8. `y` was visited twice, since it is used twice, and the second visit sent on again what the first had sent already.
-# (It is slow besides: 40 such doublings are $2^{40}$ visits.) So let us visit each node once.
+# It says 8. `y` was visited twice, since it is used twice, and the second visit sent on again what the first had sent
+# already. (It is slow besides: 40 such doublings are $2^{40}$ visits.) So let us visit each node once.
 
 
 # %%
@@ -282,12 +289,12 @@ print("walking to each once, as they come:", x.grad)
 assert x.grad == 3.0  # wrong: it should be 5
 
 # %% [markdown]
-# It says 3. From `z` the walk went to `y` at once, and `y` sent on the gradient 1 that had come from `z`. But `y` is used by `w` too,
-# and the share from there arrived when `y` had already had its turn.
+# It says 3. From `z` the walk went to `y` at once, and `y` sent on the gradient 1 that had come from `z`. But `y` is used by
+# `w` too, and the share from there arrived when `y` had already had its turn.
 #
-# So the rule is: **a number may send only when everybody who was made from it has sent.** An order with that property is called a
-# (reverse) *topological order* of the graph. Here is the usual way to find one. Write a node down after all its parents have been
-# written down; then read the list from its end.
+# So the rule is: **a number may send only when everybody who was made from it has sent.** An order with that property is
+# called a (reverse) *topological order* of the graph. Here is the usual way to find one. Write a node down after all its
+# parents have been written down; then read the list from its end.
 
 
 # %%
@@ -316,8 +323,8 @@ for make, expected in ((lambda x: (x + x) + (x + x), 4.0), (lambda x: (x + x) + 
 # %% [markdown]
 # ### The program that breaks: `=` in place of `+=`
 #
-# In `__mul__` we wrote `self.grad += ...`. With `=`, all is well until a number is used twice. Then the second share overwrites the
-# first, and nothing crashes.
+# In `__mul__` we wrote `self.grad += ...`. With `=`, all is well until a number is used twice. Then the second share
+# overwrites the first, and nothing crashes.
 
 
 # %%
@@ -364,13 +371,14 @@ print("once:", first, "  twice:", x.grad)
 assert (first, x.grad) == (27.0, 72.0)
 
 # %% [markdown]
-# 72 is neither 27 nor 54. The leaf `x` kept its 27, and one may say that this is intended: two backward passes, so the sum of both,
-# 54. But `y` in the middle kept its gradient as well, and sent the old one on together with the new: $27 + 9 + 2 \cdot 3 \cdot 6 = 72$.
-# There are two things to separate:
+# 72 is neither 27 nor 54. The leaf `x` kept its 27, and one may say that this is intended: two backward passes, so the sum of
+# both,
+# 54. But `y` in the middle kept its gradient as well, and sent the old one on together with the new:
+#     $27 + 9 + 2 \cdot 3 \cdot 6 = 72$. There are two things to separate:
 #
 # - What lies *between* must start each pass at zero. That is the engine's business.
-# - The *leaves* keep adding, and whoever wants a fresh gradient says so: in PyTorch and minigrad `zero_grad()`. It is useful that
-#   they add up. You can go through a large batch in pieces, or have two losses share a parameter.
+# - The *leaves* keep adding, and whoever wants a fresh gradient says so: in PyTorch and minigrad `zero_grad()`. It is useful
+#   that they add up. You can go through a large batch in pieces, or have two losses share a parameter.
 #
 # For now we set everything in the graph to zero ourselves.
 
@@ -410,10 +418,11 @@ else:
     raise AssertionError("this should have failed")
 
 # %% [markdown]
-# **Circles of references.** Python frees an object at once when nobody refers to it any more. But `out` refers to its function
-# `send`, and `send` refers to `out`, since it reads `out.grad`. They hold each other, so neither is ever let go, until Python's
-# garbage collector comes by and looks for such circles. Meanwhile a whole graph stays in memory, with all its numbers. For single
-# numbers that is nothing. For the arrays of a large model it can be the difference between fitting into memory and not.
+# **Circles of references.** Python frees an object at once when nobody refers to it any more. But `out` refers to its
+# function `send`, and `send` refers to `out`, since it reads `out.grad`. They hold each other, so neither is ever let go,
+# until Python's garbage collector comes by and looks for such circles. Meanwhile a whole graph stays in memory, with all its
+# numbers. For single numbers that is nothing. For the arrays of a large model it can be the difference between fitting into
+# memory and not.
 
 
 # %%
@@ -435,12 +444,12 @@ assert survives(Number)
 # %% [markdown]
 # ## Code, the second engine: no closures
 #
-# What does `send` know that could not be written down? Only the local derivatives, and those are plain numbers, known as soon as the
-# result is. So keep them, beside the parents: a result is its data and a few pairs *(parent, slope)*.
+# What does `send` know that could not be written down? Only the local derivatives, and those are plain numbers, known as soon
+# as the result is. So keep them, beside the parents: a result is its data and a few pairs *(parent, slope)*.
 #
-# And the order? **A number is made only from numbers that already exist.** So each is younger than all its parents. If every number
-# is given the next count at its birth, then *youngest first* is an order in which all who were made from a number come before it.
-# That is just what we needed: no sorting of graphs, no recursion, one call of `sorted`.
+# And the order? **A number is made only from numbers that already exist.** So each is younger than all its parents. If every
+# number is given the next count at its birth, then *youngest first* is an order in which all who were made from a number come
+# before it. That is just what we needed: no sorting of graphs, no recursion, one call of `sorted`.
 #
 # The second engine is [`tutorials/scalar_engine.py`](../scalar_engine.py), most of it operators. Read it now. Here are its
 # product and its `backward`:
@@ -451,8 +460,8 @@ print(inspect.getsource(Value.backward))
 print(inspect.getsource(Value.ancestors))
 
 # %% [markdown]
-# Note the first loop of `backward`: what has parents starts at zero, and leaves keep what they have. Twice backward is now twice the
-# gradient. The chain of additions may be as long as you like, and a graph is gone when its last name is.
+# Note the first loop of `backward`: what has parents starts at zero, and leaves keep what they have. Twice backward is now
+# twice the gradient. The chain of additions may be as long as you like, and a graph is gone when its last name is.
 
 # %%
 x = Value(3.0)
@@ -479,8 +488,8 @@ print("without closures, a graph outlives its last name:", survives(Watched))
 assert not survives(Watched)
 
 # %% [markdown]
-# Which is faster? We build the same graph in both and go back through it. Such figures depend on the machine and the hour; the
-# ratio is what to look at.
+# Which is faster? We build the same graph in both and go back through it. Such figures depend on the machine and the hour;
+# the ratio is what to look at.
 
 
 # %%
@@ -502,10 +511,11 @@ print(f"400 operations, forward and back: {with_closures * 1e3:.2f} ms with clos
 # %% [markdown]
 # ## What a gradient costs
 #
-# Count the arithmetic of `Value.backward`. For each pair (parent, slope) there is one multiplication and one addition. An operation
-# of two numbers makes two pairs, so a walk back takes at most four operations for each one of the way forward, *however many inputs
-# there are*. (Sorting comes on top; it computes no numbers.) Nudging takes a run for each input. That is the whole case for reverse mode: the gradient of a function with a million
-# inputs costs a few times the function, not a million times (Griewank and Walther call it the cheap gradient principle).
+# Count the arithmetic of `Value.backward`. For each pair (parent, slope) there is one multiplication and one addition. An
+# operation of two numbers makes two pairs, so a walk back takes at most four operations for each one of the way forward,
+# *however many inputs there are*. (Sorting comes on top; it computes no numbers.) Nudging takes a run for each input. That is
+# the whole case for reverse mode: the gradient of a function with a million inputs costs a few times the function, not a
+# million times (Griewank and Walther call it the cheap gradient principle).
 
 
 # %%
@@ -526,9 +536,10 @@ assert (operations, pairs) == (1999, 3998)
 # %% [markdown]
 # ## Gradient check
 #
-# An engine that was tried on one example has been tried on one example. So compare it with nudging on an expression that uses every
-# operation, with shared parts, at many random points. `minigrad.gradcheck` takes a pair, forward and backward, and does that; lesson
-# 04 shows how. A new operation for `Value` is two lines: the value and the slope. Here is `tanh`, which we need in a moment.
+# An engine that was tried on one example has been tried on one example. So compare it with nudging on an expression that uses
+# every operation, with shared parts, at many random points. `minigrad.gradcheck` takes a pair, forward and backward, and does
+# that; lesson 04 shows how. A new operation for `Value` is two lines: the value and the slope. Here is `tanh`, which we need
+# in a moment.
 
 
 # %%
@@ -560,14 +571,14 @@ print("20 random points: the engine and the nudges agree")
 # %% [markdown]
 # ## Training with it
 #
-# Now we use the gradients. *Gradient descent*: compute the loss, ask for the gradient of each parameter, and move each parameter a
-# little against its gradient, because that is downhill:
+# Now we use the gradients. *Gradient descent*: compute the loss, ask for the gradient of each parameter, and move each
+# parameter a little against its gradient, because that is downhill:
 #
 # $$ w \leftarrow w - \eta \, \frac{\partial L}{\partial w} $$
 #
-# with a small step size $\eta$ (*learning rate*, `lr`). A **neuron** computes $\tanh(w_1 x_1 + w_2 x_2 + b)$: a weighted sum of its
-# inputs, squashed to between −1 and 1. We teach one to say +1 if at least one of two inputs is on, else −1. The loss is the sum of
-# the squared errors over the four cases.
+# with a small step size $\eta$ (*learning rate*, `lr`). A **neuron** computes $\tanh(w_1 x_1 + w_2 x_2 + b)$: a weighted sum
+# of its inputs, squashed to between −1 and 1. We teach one to say +1 if at least one of two inputs is on, else −1. The loss
+# is the sum of the squared errors over the four cases.
 
 
 # %%
@@ -609,9 +620,9 @@ for inputs, target in either:
 assert losses[-1] < 0.1
 
 # %% [markdown]
-# One neuron cuts the plane along one straight line, so it cannot learn *exactly one of the two* (+1 for (0,1) and (1,0), −1 for
-# the other two); practice question 6 proves it. Two layers can: four neurons look at the inputs, and a fifth at what those say. That
-# is a multi-layer perceptron, *MLP*. The engine needs nothing new for it.
+# One neuron cuts the plane along one straight line, so it cannot learn *exactly one of the two* (+1 for (0,1) and (1,0), −1
+# for the other two); practice question 6 proves it. Two layers can: four neurons look at the inputs, and a fifth at what
+# those say. That is a multi-layer perceptron, *MLP*. The engine needs nothing new for it.
 
 # %%
 one_of_two = [((0, 0), -1), ((0, 1), 1), ((1, 0), 1), ((1, 1), -1)]
@@ -662,8 +673,10 @@ show(
 # - **The result itself** has gradient 1; also when it is a leaf.
 # - **Plain numbers**, as the 2 in `2 * x`, get no gradient; nobody asks for it.
 # - **$x^0$** is 1 everywhere, so its slope is 0, at $x = 0$ too, where the formula $0 \cdot 0^{-1}$ would divide by zero.
-# - **relu**, $\max(0, x)$, has a corner at 0, and no derivative there. By convention the slope there is 0 (PyTorch and minigrad alike).
-# - **A saturated tanh** passes almost nothing: at $x = 10$ the slope is about $8 \cdot 10^{-9}$, and at $x = 20$ it is exactly 0.
+# - **relu**, $\max(0, x)$, has a corner at 0, and no derivative there. By convention the slope there is 0 (PyTorch and
+#   minigrad alike).
+# - **A saturated tanh** passes almost nothing: at $x = 10$ the slope is about $8 \cdot 10^{-9}$, and at $x = 20$ it is
+#   exactly 0.
 
 # %%
 x, unused = Value(0.0), Value(5.0)
@@ -681,23 +694,23 @@ assert x.grad == 0.0
 # %% [markdown]
 # ## Pitfalls: what learners ask
 #
-# **"Why does backward start with 1?"** Because $\partial L/\partial L = 1$. Start with 0 and every gradient is 0, since everything is
-# multiplied by it. Start with 2 and you get the gradients of $2L$.
+# **"Why does backward start with 1?"** Because $\partial L/\partial L = 1$. Start with 0 and every gradient is 0, since
+# everything is multiplied by it. Start with 2 and you get the gradients of $2L$.
 #
-# **"I changed `w.data` after the loss was computed, and then called backward."** The slopes were written down earlier, from the old
-# values. You get the gradients at the old point. In this engine that is harmless; when arrays are kept instead of slopes it is not
-# (lesson 02).
+# **"I changed `w.data` after the loss was computed, and then called backward."** The slopes were written down earlier, from
+# the old values. You get the gradients at the old point. In this engine that is harmless; when arrays are kept instead of
+# slopes it is not (lesson 02).
 #
-# **"Can I write `z = z + x` in a loop? `z` is overwritten."** Only the *name* is given away. Each result is a new object, and holds
-# its parents.
+# **"Can I write `z = z + x` in a loop? `z` is overwritten."** Only the *name* is given away. Each result is a new object, and
+# holds its parents.
 #
-# **"Is youngest first really a topological order, with `if` and loops in my program?"** Yes. However the program branched, what was
-# computed was computed from things that existed. The graph is what happened in this run.
+# **"Is youngest first really a topological order, with `if` and loops in my program?"** Yes. However the program branched,
+# what was computed was computed from things that existed. The graph is what happened in this run.
 #
-# **"My training swings, or blows up."** The step may be too large, or you forgot to set the gradients to zero. Both on the simplest
-# loss there is, $(w - 3)^2$, starting at $w = 0$. With old gradients left in, each step repeats all steps before it: `w` runs past 3,
-# is pulled back, runs past it again, and does not settle. (A short run can look well, because gathering speed helps at first. That
-# makes the mistake hard to see.)
+# **"My training swings, or blows up."** The step may be too large, or you forgot to set the gradients to zero. Both on the
+# simplest loss there is, $(w - 3)^2$, starting at $w = 0$. With old gradients left in, each step repeats all steps before it:
+# `w` runs past 3, is pulled back, runs past it again, and does not settle. (A short run can look well, because gathering
+# speed helps at first. That makes the mistake hard to see.)
 
 
 # %%
@@ -748,8 +761,8 @@ assert (x.grad, y.grad) == (5.0, 3.0)
 #
 # <details><summary>Answer</summary>
 #
-# $7 + (-3) \cdot 0.01 = 6.97$, up to a term with $0.01^2$. (The cell does it with a function of
-# which all that is true: $f(x) = 14 + x^2/4 - 4x$.)
+# $7 + (-3) \cdot 0.01 = 6.97$, up to a term with $0.01^2$. (The cell does it with a function of which all that is true:
+# $f(x) = 14 + x^2/4 - 4x$.)
 #
 # </details>
 
@@ -771,8 +784,8 @@ assert abs(falling(2.01) - 6.97) < 0.01**2
 #
 # <details><summary>Answer</summary>
 #
-# It is $x^8$: the gradient is $8 x^7 = 8 \cdot 1.1^7 \approx 15.5897$. There are 4 nodes, `x` and three results. A walk to everybody
-# each time would make $1 + 2 + 4 + 8 = 15$ visits.
+# It is $x^8$: the gradient is $8 x^7 = 8 \cdot 1.1^7 \approx 15.5897$. There are 4 nodes, `x` and three results. A walk to
+# everybody each time would make $1 + 2 + 4 + 8 = 15$ visits.
 #
 # </details>
 
@@ -792,8 +805,8 @@ assert len(y.ancestors()) == 4
 #
 # <details><summary>Answer</summary>
 #
-# $2 \cdot 27 = 54$: everything is linear in the starting value. It is good for a weight: with the start 0.5 for each of two losses, you
-# get the gradient of their mean. Lesson 02 starts with an array of such weights, called `g`.
+# $2 \cdot 27 = 54$: everything is linear in the starting value. It is good for a weight: with the start 0.5 for each of two
+# losses, you get the gradient of their mean. Lesson 02 starts with an array of such weights, called `g`.
 #
 # </details>
 
@@ -813,8 +826,8 @@ assert x.grad == 54.0
 #
 # <details><summary>Answer</summary>
 #
-# It is a product of 20 slopes, each below 1: about 0.1073. The early layers of a deep network hear little of the loss. This is the
-# *vanishing gradient*; lessons 07 and 12 come back to it.
+# It is a product of 20 slopes, each below 1: about 0.1073. The early layers of a deep network hear little of the loss. This
+# is the *vanishing gradient*; lessons 07 and 12 come back to it.
 #
 # </details>
 
@@ -835,9 +848,9 @@ assert abs(x.grad - math.prod(slopes)) < 1e-12
 #
 # <details><summary>Answer</summary>
 #
-# tanh has the sign of what is inside. So we need $b < 0$ for (0,0), $w_1 + b > 0$, $w_2 + b > 0$, and $w_1 + w_2 + b < 0$ for (1,1).
-# Add the two in the middle: $w_1 + w_2 + 2b > 0$. Add the other two: $w_1 + w_2 + 2b < 0$. Both cannot be. So at most three of the
-# four signs can be right.
+# tanh has the sign of what is inside. So we need $b < 0$ for (0,0), $w_1 + b > 0$, $w_2 + b > 0$, and $w_1 + w_2 + b < 0$ for
+# (1,1). Add the two in the middle: $w_1 + w_2 + 2b > 0$. Add the other two: $w_1 + w_2 + 2b < 0$. Both cannot be. So at most
+# three of the four signs can be right.
 #
 # </details>
 
@@ -887,23 +900,24 @@ assert (unsorted, x.grad) == (3.0, 5.0)
 #
 # - **Arrays.** One Python object for each number is slow. Lesson 02 lets one node hold a whole array.
 # - **Derivatives of derivatives.** The slopes here are plain numbers and have no history. Lesson 18 differentiates twice.
-# - **Forward mode.** One can also carry derivatives along with the values, input to output. It takes a pass for each input and is
-#   the better choice for few inputs and many outputs. `minigrad.func.jvp` does it.
+# - **Forward mode.** One can also carry derivatives along with the values, input to output. It takes a pass for each input
+#   and is the better choice for few inputs and many outputs. `minigrad.func.jvp` does it.
 # - **Better descent**: lesson 06.
 #
 # ## Sources
 #
 # - A. Karpathy, *micrograd*, <https://github.com/karpathy/micrograd>: the form of the first engine, closures and a recursive
 #   topological sort.
-# - A. G. Baydin, B. A. Pearlmutter, A. A. Radul, J. M. Siskind, *Automatic Differentiation in Machine Learning: a Survey*, Journal of
-#   Machine Learning Research 18 (2018), section 3: forward and reverse mode, and what each costs.
+# - A. G. Baydin, B. A. Pearlmutter, A. A. Radul, J. M. Siskind, *Automatic Differentiation in Machine Learning: a Survey*,
+#   Journal of Machine Learning Research 18 (2018), section 3: forward and reverse mode, and what each costs.
 # - A. Griewank, A. Walther, *Evaluating Derivatives*, 2nd edition, SIAM 2008: the cheap gradient principle.
-# - D. E. Rumelhart, G. E. Hinton, R. J. Williams, *Learning representations by back-propagating errors*, Nature 323 (1986): the
-#   method in a network.
+# - D. E. Rumelhart, G. E. Hinton, R. J. Williams, *Learning representations by back-propagating errors*, Nature 323 (1986):
+#   the method in a network.
 #
 # ## Exercises
 #
-# You will write `numerical_derivative`, the gradient of an expression by hand, a `Value` of your own with `+`, `*`, powers and
-# `tanh`, the order `newest_first`, `backward`, one `gradient_step`, and a `neuron`.
+# You will write `numerical_derivative`, the gradient of an expression by hand, a `Value` of your own with `+`, `*`, powers
+# and `tanh`, the order `newest_first`, `backward`, one `gradient_step`, and a `neuron`.
 #
-# `python -m tutorials start 01` puts `exercise.py` into your own folder, and `python -m tutorials check 01` says how far you are.
+# `python -m tutorials start 01` puts `exercise.py` into your own folder, and `python -m tutorials check 01` says how far you
+# are.

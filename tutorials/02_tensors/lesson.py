@@ -3,8 +3,8 @@
 #
 # *Reading: 40 minutes. Exercises: 60 minutes. Needs: lesson 01, NumPy arrays.*
 #
-# One node of the graph now holds a whole array. What does the chain rule become when one number is copied to many places, many are
-# added into one, and some are picked out by an index?
+# One node of the graph now holds a whole array. What does the chain rule become when one number is copied to many places,
+# many are added into one, and some are picked out by an index?
 #
 # **You will be able to:**
 #
@@ -30,11 +30,13 @@ from tutorials import show
 # %% [markdown]
 # ## Intuition: who was used where?
 #
-# The engine of lesson 01 makes a Python object for each number. A layer of lesson 03 has a million numbers in it, and Python would
-# spend its time on the objects. So let a node hold an array (a *tensor*), and let each operation work on all its numbers at once.
+# The engine of lesson 01 makes a Python object for each number. A layer of lesson 03 has a million numbers in it, and Python
+# would spend its time on the objects. So let a node hold an array (a *tensor*), and let each operation work on all its
+# numbers at once.
 #
-# Inside, nothing is new. An array operation is many scalar operations side by side, and the chain rule still says: *a number's
-# gradient is the sum over everything that was made from it*. The only question to ask of an operation is which number went where.
+# Inside, nothing is new. An array operation is many scalar operations side by side, and the chain rule still says: *a
+# number's gradient is the sum over everything that was made from it*. The only question to ask of an operation is which
+# number went where.
 #
 # | forward | backward |
 # | --- | --- |
@@ -47,8 +49,8 @@ from tutorials import show
 # %% [markdown]
 # ## Definition
 #
-# $L$ is still a single number. For an array $y$ in the graph, let $g$ be its gradient: an array **of the shape of $y$** that holds
-# for each number of $y$ how fast $L$ changes with it,
+# $L$ is still a single number. For an array $y$ in the graph, let $g$ be its gradient: an array **of the shape of $y$** that
+# holds for each number of $y$ how fast $L$ changes with it,
 #
 # $$ g_j = \frac{\partial L}{\partial y_j}. $$
 #
@@ -57,9 +59,9 @@ from tutorials import show
 # $$ \frac{\partial L}{\partial x_i} = \sum_j g_j \, \frac{\partial y_j}{\partial x_i}
 #    \qquad \text{for each index } i \text{ of } x, \; j \text{ of } y. $$
 #
-# The numbers $\partial y_j / \partial x_i$ form a matrix, the *Jacobian*. The sum is the vector $g$ times that matrix, so such a rule
-# is called a *vector-Jacobian product*, `vjp`. The matrix itself is never made. For an elementwise product of a million numbers it
-# would have a million times a million entries, all but a million of them 0.
+# The numbers $\partial y_j / \partial x_i$ form a matrix, the *Jacobian*. The sum is the vector $g$ times that matrix, so
+# such a rule is called a *vector-Jacobian product*, `vjp`. The matrix itself is never made. For an elementwise product of a
+# million numbers it would have a million times a million entries, all but a million of them 0.
 #
 # In this lesson and in minigrad's code: `g` is the gradient of the value, `y` the value (`z` where `y` is an argument).
 
@@ -91,15 +93,15 @@ for a, b in (((2, 3), (3,)), ((2, 3), (2, 1)), ((2, 1, 3), (4, 1)), ((2, 3), ())
 #
 # $$ g = \begin{pmatrix} 1 & 0 & 2 \\ 0 & 1 & 1 \end{pmatrix}. $$
 #
-# Each $z_{ij} = x_{ij} \, b_j$ is a product of two numbers, so by lesson 01 it sends $g_{ij} b_j$ to $x_{ij}$ and $g_{ij} x_{ij}$ to
-# $b_j$:
+# Each $z_{ij} = x_{ij} \, b_j$ is a product of two numbers, so by lesson 01 it sends $g_{ij} b_j$ to $x_{ij}$ and
+# $g_{ij} x_{ij}$ to $b_j$:
 #
 # $$ \frac{\partial L}{\partial x} = \begin{pmatrix} 10 & 0 & 60 \\ 0 & 20 & 30 \end{pmatrix}, \qquad
 #    \text{to } b: \; \begin{pmatrix} 1 & 0 & 6 \\ 0 & 5 & 6 \end{pmatrix}
 #    \;\longrightarrow\; \frac{\partial L}{\partial b} = \begin{pmatrix} 1 & 5 & 12 \end{pmatrix}. $$
 #
-# $b_3$ was used in both rows. Two shares arrive at it, and they add up: $2 \cdot 3 + 1 \cdot 6 = 12$. The gradient of $b$ has the
-# shape of $b$, as it must.
+# $b_3$ was used in both rows. Two shares arrive at it, and they add up: $2 \cdot 3 + 1 \cdot 6 = 12$. The gradient of $b$ has
+# the shape of $b$, as it must.
 
 # %%
 x, b = np.array([[1.0, 2, 3], [4, 5, 6]]), np.array([10.0, 20, 30])
@@ -122,8 +124,8 @@ assert ((g * x).sum(axis=0) == [1, 5, 12]).all() and np.allclose(by_nudging, [1,
 # %% [markdown]
 # ## Derivation: undoing broadcasting
 #
-# Broadcasting copies. Let $b$ of shape (3,) be copied into an array $c$ of shape (2, 3), $c_{ij} = b_j$. Its Jacobian is 1 where the
-# columns agree and 0 elsewhere, so
+# Broadcasting copies. Let $b$ of shape (3,) be copied into an array $c$ of shape (2, 3), $c_{ij} = b_j$. Its Jacobian is 1
+# where the columns agree and 0 elsewhere, so
 #
 # $$ \frac{\partial L}{\partial b_j} = \sum_{i, k} \frac{\partial L}{\partial c_{ik}} \frac{\partial c_{ik}}{\partial b_j}
 #    = \sum_i \frac{\partial L}{\partial c_{ij}}. $$
@@ -133,8 +135,8 @@ assert ((g * x).sum(axis=0) == [1, 5, 12]).all() and np.allclose(by_nudging, [1,
 # - axes that were **added on the left**: sum over them, and they are gone;
 # - axes of **length 1 that were stretched**: sum over them, and keep them as length 1.
 #
-# Whatever the operation was, product or sum or division, its rule can first ignore shapes and return a gradient in the shape of $z$;
-# then this repair is made. So it is written once.
+# Whatever the operation was, product or sum or division, its rule can first ignore shapes and return a gradient in the shape
+# of $z$; then this repair is made. So it is written once.
 
 
 # %%
@@ -175,11 +177,11 @@ show(figure, "On the left b is copied into two rows; on the right the shares of 
 # %% [markdown]
 # ### Sum and mean
 #
-# $y_i = \sum_j x_{ij}$: each number enters one sum, with slope 1. So $\partial L / \partial x_{ij} = g_i$: **copy** $g$ along the axis
-# that was summed. This is broadcasting's mirror image.
+# $y_i = \sum_j x_{ij}$: each number enters one sum, with slope 1. So $\partial L / \partial x_{ij} = g_i$: **copy** $g$ along
+# the axis that was summed. This is broadcasting's mirror image.
 #
-# There is one trap. `x.sum(axis=1)` of shape (2, 3) has the shape (2,), and that does not line up with (2, 3): shapes are aligned at
-# the right. The summed axis must be put back as length 1 first, as `keepdims=True` leaves it.
+# There is one trap. `x.sum(axis=1)` of shape (2, 3) has the shape (2,), and that does not line up with (2, 3): shapes are
+# aligned at the right. The summed axis must be put back as length 1 first, as `keepdims=True` leaves it.
 #
 # The mean of $n$ numbers is their sum over $n$, so its gradient is that of the sum over $n$.
 
@@ -201,8 +203,8 @@ print("sum_backward is right for every axis, with keepdims and without")
 # %% [markdown]
 # ### The program that breaks, on square arrays only
 #
-# Leave `expand_dims` out. On a (2, 3) array NumPy refuses, and you find the mistake. On a square one, it does not refuse: it copies
-# along the wrong axis.
+# Leave `expand_dims` out. On a (2, 3) array NumPy refuses, and you find the mistake. On a square one, it does not refuse: it
+# copies along the wrong axis.
 
 # %%
 square = np.arange(9.0).reshape(3, 3)
@@ -217,16 +219,17 @@ except GradcheckError as error:
     print("\ngradcheck says:", error)
 
 # %% [markdown]
-# A mistake that shows only on square arrays will be in your program until somebody has a square array. Test with shapes that are all
-# different *and* with square ones.
+# A mistake that shows only on square arrays will be in your program until somebody has a square array. Test with shapes that
+# are all different *and* with square ones.
 #
 # ### Max
 #
-# $y = \max_i x_i$. Nudge the largest number, and $y$ moves as far; nudge another, and nothing happens. So the gradient goes to the
-# largest entry, and the others get 0.
+# $y = \max_i x_i$. Nudge the largest number, and $y$ moves as far; nudge another, and nothing happens. So the gradient goes
+# to the largest entry, and the others get 0.
 #
-# If two are equally largest, $y$ has a corner there and no derivative: nudged up, either of them moves it; nudged down, neither does.
-# One has to choose. minigrad and PyTorch (`amax`) share $g$ **equally** among them, so that what arrives in total is $g$.
+# If two are equally largest, $y$ has a corner there and no derivative: nudged up, either of them moves it; nudged down,
+# neither does. One has to choose. minigrad and PyTorch (`amax`) share $g$ **equally** among them, so that what arrives in
+# total is $g$.
 
 
 # %%
@@ -246,14 +249,14 @@ assert (max_backward(np.array([1.0, 1.0]), rows, axis=1) == [[0.5, 0, 0.5], [0, 
 #
 # $$ \frac{\partial L}{\partial x_i} = \sum_{k \,:\, i_k = i} g_k. $$
 #
-# Start with zeros, and add each $g_k$ at the place it came from: *scatter-add*. If an index occurs twice, that number was used twice,
-# and two shares add up. That is no exotic case. A table of word vectors is indexed with the words of a text (lesson 13), and in every
-# text words repeat.
+# Start with zeros, and add each $g_k$ at the place it came from: *scatter-add*. If an index occurs twice, that number was
+# used twice, and two shares add up. That is no exotic case. A table of word vectors is indexed with the words of a text
+# (lesson 13), and in every text words repeat.
 #
 # ### The program that breaks: `out[index] += g`
 #
-# It looks like the formula. But NumPy reads `out[index]`, adds `g`, and writes the result back. With a repeated index it writes twice
-# to the same place, and the second write wins. `np.add.at` adds one after the other.
+# It looks like the formula. But NumPy reads `out[index]`, adds `g`, and writes the result back. With a repeated index it
+# writes twice to the same place, and the second write wins. `np.add.at` adds one after the other.
 
 # %%
 index, ones = np.array([0, 0, 1]), np.ones(3)
@@ -267,8 +270,9 @@ assert lost.tolist() == [1, 1, 0] and kept.tolist() == [2, 1, 0]
 # %% [markdown]
 # ## Code: a tape and a table
 #
-# Lesson 01's second engine kept the local derivatives as numbers. For arrays they would be Jacobians. So we keep something else: *which
-# function* was called, and *on what*. The calculus goes into a table: for each function, one rule for each of its arguments.
+# Lesson 01's second engine kept the local derivatives as numbers. For arrays they would be Jacobians. So we keep something
+# else: *which function* was called, and *on what*. The calculus goes into a table: for each function, one rule for each of
+# its arguments.
 
 
 # %%
@@ -296,8 +300,8 @@ def apply(fun, *args, **kwargs):
 
 
 # %% [markdown]
-# `apply` is the only place where anything is recorded, and the rules know nothing of graphs. Now the reverse pass. It knows no
-# calculus; it knows the order (youngest first, lesson 01), the table, `unbroadcast`, and that shares add up.
+# `apply` is the only place where anything is recorded, and the rules know nothing of graphs. Now the reverse pass. It knows
+# no calculus; it knows the order (youngest first, lesson 01), the table, `unbroadcast`, and that shares add up.
 
 
 # %%
@@ -334,14 +338,15 @@ assert (x_t.grad == [[10, 0, 60], [0, 20, 30]]).all() and (b_t.grad == [1, 5, 12
 # %% [markdown]
 # Two details in `backward` are there on purpose.
 #
-# - `pending` is a dictionary beside the graph, not a field of the nodes. What lies between starts at nothing each time, and is let go
-#   as soon as it has been passed on. The gradient of lesson 01 that stayed in the middle and was counted again cannot exist.
+# - `pending` is a dictionary beside the graph, not a field of the nodes. What lies between starts at nothing each time, and
+#   is let go as soon as it has been passed on. The gradient of lesson 01 that stayed in the middle and was counted again
+#   cannot exist.
 # - `pending[arg] + share` makes a new array. The next program shows why it is not `+=`.
 #
 # ### The program that breaks: adding in place
 #
-# The rule of `add` returns `g` itself, to both arguments. They now share one array. If a second share is added to it in place for
-# one of them, the other changes too.
+# The rule of `add` returns `g` itself, to both arguments. They now share one array. If a second share is added to it in place
+# for one of them, the other changes too.
 
 # %%
 g1 = np.array([1.0])
@@ -354,7 +359,8 @@ assert pending["y"][0] == 6.0
 # ## The same in minigrad
 #
 # What you have seen is minigrad's design. The reverse pass and the table are in `minigrad/autograd.py`, `apply` is in
-# `minigrad/_tensor.py`, and the calculus in `minigrad/ops.py`: one row for a function, called `defvjp`. Here is the row of the product.
+# `minigrad/_tensor.py`, and the calculus in `minigrad/ops.py`: one row for a function, called `defvjp`. Here is the row of
+# the product.
 
 # %%
 print(inspect.getsource(TABLE[np.multiply].rules[0]))
@@ -371,9 +377,9 @@ assert np.array_equal(b_m.grad.data, [1, 5, 12]) and np.array_equal(x_m.grad.dat
 # %% [markdown]
 # Three things are finer than ours.
 #
-# **It keeps only what a rule reads.** In the row above, some names begin with an underscore: `_z`, `_x`. Of those the rule looks at
-# the shape alone, so the array itself need not be kept. The sum reads nothing but shapes; `exp` reads its result; the product reads
-# both arguments. What is kept is what fills the memory in training.
+# **It keeps only what a rule reads.** In the row above, some names begin with an underscore: `_z`, `_x`. Of those the rule
+# looks at the shape alone, so the array itself need not be kept. The sum reads nothing but shapes; `exp` reads its result;
+# the product reads both arguments. What is kept is what fills the memory in training.
 
 # %%
 print(f"{'function':10} reads the value, each argument")
@@ -384,11 +390,11 @@ assert TABLE[np.multiply].what_is_read((True, True)) == (False, True, True)
 assert TABLE[np.exp].what_is_read((True,)) == (True, False)
 
 # %% [markdown]
-# **Only what needs a gradient is recorded.** Data has none; parameters say `requires_grad=True`. What is computed from data alone has
-# no node. Inside `with mg.no_grad():` nothing is recorded at all.
+# **Only what needs a gradient is recorded.** Data has none; parameters say `requires_grad=True`. What is computed from data
+# alone has no node. Inside `with mg.no_grad():` nothing is recorded at all.
 #
-# **The history is let go node by node** while backward passes, so memory falls as it goes. A second backward over the same graph is
-# refused with a sentence, unless you keep the history with `retain_graph=True`.
+# **The history is let go node by node** while backward passes, so memory falls as it goes. A second backward over the same
+# graph is refused with a sentence, unless you keep the history with `retain_graph=True`.
 
 # %%
 total = (x_m * b_m).sum()
@@ -401,7 +407,8 @@ except RuntimeError as error:
 assert refused
 
 # %% [markdown]
-# Here is a small graph with shapes that differ: a weighted mean with a bias. Where broadcasting is undone, the drawing says so.
+# Here is a small graph with shapes that differ: a weighted mean with a bias. Where broadcasting is undone, the drawing says
+# so.
 
 # %%
 mg.manual_seed(0)
@@ -413,8 +420,8 @@ show(drawing, "A graph of arrays: on the way back to the weight and the bias, th
 # %% [markdown]
 # ## Gradient check
 #
-# All that was derived above, with random $g$, on shapes that differ and on square ones. First our tape, as a pair of functions of
-# plain arrays; then minigrad's rules of the same functions.
+# All that was derived above, with random $g$, on shapes that differ and on square ones. First our tape, as a pair of
+# functions of plain arrays; then minigrad's rules of the same functions.
 
 
 # %%
@@ -450,8 +457,8 @@ for name, fun in (
 # %% [markdown]
 # ## Changing an array after it was used
 #
-# A rule reads its arguments when backward runs, which is later than forward. If someone has written into the array since, the rule
-# computes with the wrong numbers. Our tape does not notice.
+# A rule reads its arguments when backward runs, which is later than forward. If someone has written into the array since, the
+# rule computes with the wrong numbers. Our tape does not notice.
 
 # %%
 w = Tensor(np.array([3.0]))
@@ -462,8 +469,8 @@ print("our tape: d(w*w)/dw =", w.grad, " at w = 3 it should be 6")
 assert w.grad[0] == 200.0
 
 # %% [markdown]
-# minigrad keeps a count with each piece of memory: when it was last written. A node knows when it was born. If something that its
-# rule *reads* was written after that, backward refuses and names the op. Sums read nothing, so they do not mind.
+# minigrad keeps a count with each piece of memory: when it was last written. A node knows when it was born. If something that
+# its rule *reads* was written after that, backward refuses and names the op. Sums read nothing, so they do not mind.
 
 # %%
 w = mg.tensor([3.0], requires_grad=True)
@@ -501,8 +508,8 @@ assert found
 #
 # Training is done in float32, which takes half the memory of float64 and has some 7 digits. Three habits follow.
 #
-# - One float64 array among float32 ones makes everything after it float64. minigrad follows PyTorch: numbers, and arrays without axes,
-#   never widen.
+# - One float64 array among float32 ones makes everything after it float64. minigrad follows PyTorch: numbers, and arrays
+#   without axes, never widen.
 # - A gradient has its own tensor's dtype, whatever it was mixed with.
 # - Whole numbers have no gradient: an index cannot be nudged by a little.
 
@@ -531,9 +538,10 @@ except TypeError as error:
 #
 # - **No axes.** A single number is an array of shape `()`, and so is its gradient.
 # - **Both are stretched.** In (2, 1, 3) with (4, 1), each is repeated somewhere, and each is summed over its own axes.
-# - **No elements.** An array of shape (0, 3) has gradients of shape (0, 3). A bias that was added to no rows gets zeros, since a sum
-#   of nothing is 0. The max of nothing does not exist, and is an error.
-# - **Length 1 that met length 1.** Nothing was stretched; summing over an axis of length 1 changes nothing, so no case is needed.
+# - **No elements.** An array of shape (0, 3) has gradients of shape (0, 3). A bias that was added to no rows gets zeros,
+#   since a sum of nothing is 0. The max of nothing does not exist, and is an error.
+# - **Length 1 that met length 1.** Nothing was stretched; summing over an axis of length 1 changes nothing, so no case is
+#   needed.
 
 # %%
 u, v = np.ones((2, 1, 3)), np.ones((4, 1))
@@ -552,19 +560,19 @@ assert bias.grad.data.tolist() == [0, 0, 0]
 # %% [markdown]
 # ## Pitfalls: what learners ask
 #
-# **"Backward says my tensor is not a single number."** Only a single number has *one* gradient. Take a sum or mean, or say with what
-# weights the entries count: `y.backward(g)`. That is the same as the gradient of `(g * y).sum()`.
+# **"Backward says my tensor is not a single number."** Only a single number has *one* gradient. Take a sum or mean, or say
+# with what weights the entries count: `y.backward(g)`. That is the same as the gradient of `(g * y).sum()`.
 #
-# **"Why does `grad` have the wrong shape in my own code, and nothing crashes?"** The update broadcasts as well. With a gradient of
-# shape (2, 3) for a bias of shape (3,), `b = b - lr * grad` gives a bias of shape (2, 3), and from then on the model is another one.
-# In place, `b -= ...`, NumPy refuses. Compare shapes: a gradient has its parameter's.
+# **"Why does `grad` have the wrong shape in my own code, and nothing crashes?"** The update broadcasts as well. With a
+# gradient of shape (2, 3) for a bias of shape (3,), `b = b - lr * grad` gives a bias of shape (2, 3), and from then on the
+# model is another one. In place, `b -= ...`, NumPy refuses. Compare shapes: a gradient has its parameter's.
 #
 # **"My loss is 10 times smaller when the batch is 10 times larger."** `mean` divides by the batch, `sum` does not. Neither is
 # wrong, but the step size belongs to one of them.
 #
-# **"(n,) or (n, 1)?"** Predictions of shape (n, 1) minus targets of shape (n,) broadcast to (n, n): each
-# prediction is compared with every target. The loss is a number, training runs, and every prediction is drawn to the mean of all
-# targets. The next cell shows the shape.
+# **"(n,) or (n, 1)?"** Predictions of shape (n, 1) minus targets of shape (n,) broadcast to (n, n): each prediction is
+# compared with every target. The loss is a number, training runs, and every prediction is drawn to the mean of all targets.
+# The next cell shows the shape.
 
 # %%
 predictions, targets = np.zeros((4, 1)), np.array([1.0, 2.0, 3.0, 4.0])
@@ -582,8 +590,8 @@ assert grown.shape == (2, 3)
 #
 # <details><summary>Answer</summary>
 #
-# The result has shape (5, 3, 4). The first was stretched along axis 1: sum over it, keep it. The second got a new axis 0 and was
-# stretched along the last: sum over 0 and 2. Of ones, the first gets 3 everywhere and the second 20.
+# The result has shape (5, 3, 4). The first was stretched along axis 1: sum over it, keep it. The second got a new axis 0 and
+# was stretched along the last: sum over 0 and 2. Of ones, the first gets 3 everywhere and the second 20.
 #
 # </details>
 
@@ -632,9 +640,9 @@ assert t.grad.data.tolist() == [100, 0, 1011, 0]
 #
 # <details><summary>Answer</summary>
 #
-# $x$ is used twice. Directly it gets $g$. Through the mean, which was copied to three places with a minus, it gets $-(1 + 2 + 6)/3 = -3$
-# in each entry. Together $g - \bar{g} = (-2, -1, 3)$. What does nothing to the differences gets nothing: the sum is 0. Lesson 12
-# meets this again in layer normalization.
+# $x$ is used twice. Directly it gets $g$. Through the mean, which was copied to three places with a minus, it gets
+# $-(1 + 2 + 6)/3 = -3$ in each entry. Together $g - \bar{g} = (-2, -1, 3)$. What does nothing to the differences gets
+# nothing: the sum is 0. Lesson 12 meets this again in layer normalization.
 #
 # </details>
 
@@ -650,7 +658,8 @@ assert np.allclose(t.grad.data, [-2, -1, 3])
 #
 # <details><summary>Answer</summary>
 #
-# $10^6 \cdot 10^6 \cdot 4 = 4 \cdot 10^{12}$ bytes, 4 terabytes. The rule needs the result $y$: 4 megabytes, and it returns $g \cdot y$.
+# $10^6 \cdot 10^6 \cdot 4 = 4 \cdot 10^{12}$ bytes, 4 terabytes. The rule needs the result $y$: 4 megabytes, and it returns
+# $g \cdot y$.
 #
 # </details>
 
@@ -667,8 +676,8 @@ assert n * n * 4 == 4 * 10**12 and kept == 4 * 10**6
 #
 # <details><summary>Answer</summary>
 #
-# $(0, 1/3, 1/3, 1/3)$, in all 1. With all of $g$ for each it would be 3 in all: adding 0.01 to all three moves the max by 0.01, but
-# the gradient would claim 0.03.
+# $(0, 1/3, 1/3, 1/3)$, in all 1. With all of $g$ for each it would be 3 in all: adding 0.01 to all three moves the max by
+# 0.01, but the gradient would claim 0.03.
 #
 # </details>
 
@@ -686,8 +695,8 @@ assert np.isclose(0.01 * (t == 5).sum(), 0.03)
 #
 # <details><summary>Answer</summary>
 #
-# The rule for $w$ is $g \cdot x$. It reads $x$ and not $w$, so changing $w$ is safe, and changing $x$ is not. minigrad knows the
-# difference, since each rule says what it reads.
+# The rule for $w$ is $g \cdot x$. It reads $x$ and not $w$, so changing $w$ is safe, and changing $x$ is not. minigrad knows
+# the difference, since each rule says what it reads.
 #
 # </details>
 
@@ -711,25 +720,26 @@ assert outcomes == {"w": 5.0, "x": "refused"}
 # ## What was left out
 #
 # - **Matrix products**: lesson 03. **Softmax**: lesson 05.
-# - **Kernels.** Some functions have a hand-written pair in `minigrad/kernels/` beside their readable definition; `KernelRow` in the
-#   table stands for those. Lesson 05 derives the first.
-# - **Derivatives of derivatives.** A rule is written in NumPy's functions and runs on Tensors too. Then what it computes is recorded
-#   in turn, and can be differentiated again: lesson 18.
+# - **Kernels.** Some functions have a hand-written pair in `minigrad/kernels/` beside their readable definition; `KernelRow`
+#   in the table stands for those. Lesson 05 derives the first.
+# - **Derivatives of derivatives.** A rule is written in NumPy's functions and runs on Tensors too. Then what it computes is
+#   recorded in turn, and can be differentiated again: lesson 18.
 # - **A function of your own** in the table: lesson 17.
 #
 # ## Sources
 #
 # - NumPy user guide, *Broadcasting*, <https://numpy.org/doc/stable/user/basics.broadcasting.html>: the rules of alignment.
-# - NumPy reference, `numpy.ufunc.at`, <https://numpy.org/doc/stable/reference/generated/numpy.ufunc.at.html>: why `a[i] += 1` and
-#   `add.at` differ where indices repeat.
-# - D. Maclaurin, D. Duvenaud, R. P. Adams, *Autograd*, <https://github.com/HIPS/autograd>: the table of vector-Jacobian products
-#   (`defvjp`), from which minigrad's takes its form.
-# - PyTorch documentation, `torch.amax`, <https://pytorch.org/docs/stable/generated/torch.amax.html>: the gradient is shared evenly
-#   between equal maxima.
+# - NumPy reference, `numpy.ufunc.at`, <https://numpy.org/doc/stable/reference/generated/numpy.ufunc.at.html>: why `a[i] += 1`
+#   and `add.at` differ where indices repeat.
+# - D. Maclaurin, D. Duvenaud, R. P. Adams, *Autograd*, <https://github.com/HIPS/autograd>: the table of vector-Jacobian
+#   products (`defvjp`), from which minigrad's takes its form.
+# - PyTorch documentation, `torch.amax`, <https://pytorch.org/docs/stable/generated/torch.amax.html>: the gradient is shared
+#   evenly between equal maxima.
 #
 # ## Exercises
 #
-# You will write `unbroadcast`, `add_backward`, `mul_backward`, `sum_backward`, `mean_backward`, `max_backward`, `getitem_backward`, and
-# at last `backward`, the reverse pass over a table of rules.
+# You will write `unbroadcast`, `add_backward`, `mul_backward`, `sum_backward`, `mean_backward`, `max_backward`,
+# `getitem_backward`, and at last `backward`, the reverse pass over a table of rules.
 #
-# `python -m tutorials start 02` puts `exercise.py` into your own folder, and `python -m tutorials check 02` says how far you are.
+# `python -m tutorials start 02` puts `exercise.py` into your own folder, and `python -m tutorials check 02` says how far you
+# are.

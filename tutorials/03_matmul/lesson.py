@@ -3,8 +3,8 @@
 #
 # *Reading: 35 minutes. Exercises: 50 minutes. Needs: lessons 01, 02, what a matrix product is.*
 #
-# Nearly all of the arithmetic in a Transformer is matrix products. What is the gradient of one, for matrices, vectors and whole
-# batches of them, and how much does it cost?
+# Nearly all of the arithmetic in a Transformer is matrix products. What is the gradient of one, for matrices, vectors and
+# whole batches of them, and how much does it cost?
 #
 # **You will be able to:**
 #
@@ -36,13 +36,14 @@ def T(x):
 # %% [markdown]
 # ## Intuition: a row of neurons, for a table of inputs
 #
-# A neuron (lesson 01) multiplies its inputs by weights and adds up. A *layer* is many neurons that look at the same inputs, and a
-# *batch* is many inputs that meet the same neurons. Put the inputs into the rows of a matrix $X$, the weights of each neuron into a
-# column of a matrix $Y$. Then entry $(i, j)$ of $X Y$ is what neuron $j$ says to input $i$, before the squashing.
+# A neuron (lesson 01) multiplies its inputs by weights and adds up. A *layer* is many neurons that look at the same inputs,
+# and a *batch* is many inputs that meet the same neurons. Put the inputs into the rows of a matrix $X$, the weights of each
+# neuron into a column of a matrix $Y$. Then entry $(i, j)$ of $X Y$ is what neuron $j$ says to input $i$, before the
+# squashing.
 #
-# Each number of $X$ is used by all neurons: once for each column of $Y$. Each weight is used for all inputs: once for each row of
-# $X$. Lesson 01 says what follows: the gradient of each is a *sum over its uses*. It will turn out that these sums are matrix
-# products again.
+# Each number of $X$ is used by all neurons: once for each column of $Y$. Each weight is used for all inputs: once for each
+# row of $X$. Lesson 01 says what follows: the gradient of each is a *sum over its uses*. It will turn out that these sums are
+# matrix products again.
 #
 # ## Definition
 #
@@ -50,8 +51,8 @@ def T(x):
 #
 # $$ Z_{ij} = \sum_{p=1}^{k} X_{ip} \, Y_{pj}. $$
 #
-# $G$ is the gradient of $Z$, so of shape $(n, m)$: $G_{ij} = \partial L / \partial Z_{ij}$. We look for $\partial L / \partial X$, of
-# shape $(n, k)$, and $\partial L / \partial Y$, of shape $(k, m)$. The claim:
+# $G$ is the gradient of $Z$, so of shape $(n, m)$: $G_{ij} = \partial L / \partial Z_{ij}$. We look for
+# $\partial L / \partial X$, of shape $(n, k)$, and $\partial L / \partial Y$, of shape $(k, m)$. The claim:
 #
 # $$ \frac{\partial L}{\partial X} = G \, Y^\top, \qquad \frac{\partial L}{\partial Y} = X^\top G. $$
 
@@ -63,9 +64,10 @@ def T(x):
 #    Z = XY = \begin{pmatrix} 5 & 4 \\ 17 & 3 \end{pmatrix}, \quad
 #    G = \begin{pmatrix} 1 & 0 \\ 2 & -1 \end{pmatrix}. $$
 #
-# Take one number, $X_{23} = 3$ (row 2, column 3). Where is it used? In row 2 of $Z$ only: in $Z_{21}$, multiplied by $Y_{31} = 5$, and
-# in $Z_{22}$, multiplied by $Y_{32} = 1$. So its gradient is $G_{21} \cdot 5 + G_{22} \cdot 1 = 2 \cdot 5 - 1 = 9$: row 2 of $G$
-# times row 3 of $Y$. And rows times rows is what $G Y^\top$ computes:
+# Take one number, $X_{23} = 3$ (row 2, column 3). Where is it used? In row 2 of $Z$ only: in $Z_{21}$, multiplied by
+# $Y_{31} = 5$, and in $Z_{22}$, multiplied by $Y_{32} = 1$. So its gradient is
+# $G_{21} \cdot 5 + G_{22} \cdot 1 = 2 \cdot 5 - 1 = 9$: row 2 of $G$ times row 3 of $Y$. And rows times rows is what
+# $G Y^\top$ computes:
 #
 # $$ G Y^\top = \begin{pmatrix} 1 & 2 & 5 \\ -2 & 4 & 9 \end{pmatrix}, \qquad
 #    X^\top G = \begin{pmatrix} 1 & 0 \\ 4 & -1 \\ 6 & -3 \end{pmatrix}. $$
@@ -115,8 +117,8 @@ show(
 # %% [markdown]
 # ## Derivation with indices
 #
-# First the local derivative. In $Z_{ij} = \sum_p X_{ip} Y_{pj}$ the entry $X_{ab}$ occurs only if $i = a$, in the term with $p = b$.
-# There it is multiplied by $Y_{bj}$:
+# First the local derivative. In $Z_{ij} = \sum_p X_{ip} Y_{pj}$ the entry $X_{ab}$ occurs only if $i = a$, in the term with
+# $p = b$. There it is multiplied by $Y_{bj}$:
 #
 # $$ \frac{\partial Z_{ij}}{\partial X_{ab}} = \begin{cases} Y_{bj} & \text{if } i = a \\ 0 & \text{else.} \end{cases} $$
 #
@@ -129,8 +131,8 @@ show(
 #
 # $$ \frac{\partial L}{\partial Y_{ab}} = \sum_i G_{ib} X_{ia} = \sum_i (X^\top)_{ai} G_{ib} = (X^\top G)_{ab}. $$
 #
-# `np.einsum` lets you write such sums as they stand: name the axes, and what is not named in the result is summed over. Then the
-# backward is the forward with letters exchanged. *The gradient's letters change places with the argument's.*
+# `np.einsum` lets you write such sums as they stand: name the axes, and what is not named in the result is summed over. Then
+# the backward is the forward with letters exchanged. *The gradient's letters change places with the argument's.*
 
 # %%
 assert np.allclose(np.einsum("ip,pj->ij", X, Y), X @ Y)
@@ -141,8 +143,9 @@ print("ip,pj->ij forward;   ij,pj->ip for X;   ip,ij->pj for Y")
 # %% [markdown]
 # ## The shape trick, and where it misleads
 #
-# Nobody remembers where the transposes go. Most people find out from the shapes: the gradient of $X$ is made of $G$ and $Y$, and it
-# must have the shape of $X$. Let a program try all eight products of $G$ or $G^\top$ with $Y$ or $Y^\top$, in both orders.
+# Nobody remembers where the transposes go. Most people find out from the shapes: the gradient of $X$ is made of $G$ and $Y$,
+# and it must have the shape of $X$. Let a program try all eight products of $G$ or $G^\top$ with $Y$ or $Y^\top$, in both
+# orders.
 
 
 # %%
@@ -172,18 +175,18 @@ assert [len(fitting(*sizes)) for sizes in ((2, 3, 4), (3, 3, 4), (3, 3, 3))] == 
 assert sum(right for _, right in fitting(3, 3, 3)) == 1
 
 # %% [markdown]
-# With three different sizes one product fits, and it is right. With square matrices all eight fit, and seven of them are wrong without
-# a sound. Attention (lesson 08) is full of square matrices: the scores of a sequence with itself. So use the trick with **all sizes
-# different**, and let gradcheck look at square ones.
+# With three different sizes one product fits, and it is right. With square matrices all eight fit, and seven of them are
+# wrong without a sound. Attention (lesson 08) is full of square matrices: the scores of a sequence with itself. So use the
+# trick with **all sizes different**, and let gradcheck look at square ones.
 #
-# Two more things which shapes cannot see: a factor (a mean that should be a sum), and a symmetric $Y$, for which $Y^\top$ and $Y$ are
-# the same. Test with random numbers.
+# Two more things which shapes cannot see: a factor (a mean that should be a sum), and a symmetric $Y$, for which $Y^\top$ and
+# $Y$ are the same. Test with random numbers.
 
 # %% [markdown]
 # ## Vectors
 #
-# With a vector on one side, one axis of the result is missing. Give the vector an axis of length 1, use the rule for matrices, and
-# take the axis away again:
+# With a vector on one side, one axis of the result is missing. Give the vector an axis of length 1, use the rule for
+# matrices, and take the axis away again:
 #
 # | forward | shapes | gradient of the first | gradient of the second |
 # | --- | --- | --- | --- |
@@ -192,8 +195,8 @@ assert sum(right for _, right in fitting(3, 3, 3)) == 1
 # | $u Y$ | $(k)(k,m) \to (m)$ | $Y g$ | $u g^\top$, an outer product |
 # | $u \cdot v$ | $(k)(k) \to ()$ | $g \, v$ | $g \, u$ |
 #
-# The outer product $g v^\top$ has entry $g_i v_j$: $X_{ij}$ is used once, in $y_i$, where it meets $v_j$. NumPy's trap here is that `.T`
-# of a vector is the same vector. `np.outer(g, v)` or `g[:, None] * v` says what is meant.
+# The outer product $g v^\top$ has entry $g_i v_j$: $X_{ij}$ is used once, in $y_i$, where it meets $v_j$. NumPy's trap here
+# is that `.T` of a vector is the same vector. `np.outer(g, v)` or `g[:, None] * v` says what is meant.
 
 # %%
 rng = np.random.default_rng(0)
@@ -208,9 +211,10 @@ assert v.T.shape == v.shape
 # %% [markdown]
 # ## Batches
 #
-# With more than two axes, `@` multiplies the matrices in the **last two** and takes all axes before as a batch: $(B, n, k) @ (B, k, m)$
-# is $B$ products, one beside the other. They have nothing to do with each other, so backward is the same formula for each. Only the
-# transpose must leave the batch alone: `swapaxes(-1, -2)`, or `.mT`. The property `.T` reverses *all* axes.
+# With more than two axes, `@` multiplies the matrices in the **last two** and takes all axes before as a batch:
+# $(B, n, k) @ (B, k, m)$ is $B$ products, one beside the other. They have nothing to do with each other, so backward is the
+# same formula for each. Only the transpose must leave the batch alone: `swapaxes(-1, -2)`, or `.mT`. The property `.T`
+# reverses *all* axes.
 #
 # ### The program that breaks: `.T` on a batch
 
@@ -231,8 +235,8 @@ assert not np.allclose(silent, g_cube @ T(cube))
 #
 # $$ (2, 1, 3, 4) \; @ \; (5, 4, 2) \to (2, 5, 3, 2). $$
 #
-# Each of the 2 matrices of $X$ meets each of the 5 of $Y$. So each was used several times, and its gradients add up. First the formula for
-# each of the ten products, then lesson 02's `unbroadcast`:
+# Each of the 2 matrices of $X$ meets each of the 5 of $Y$. So each was used several times, and its gradients add up. First
+# the formula for each of the ten products, then lesson 02's `unbroadcast`:
 #
 # - $G \, Y^\top$ has shape (2, 5, 3, 4). $X$ was repeated along axis 1: sum over it, and keep it as length 1.
 # - $X^\top G$ has shape (2, 5, 4, 2). $Y$ had no axis 0: sum over it, and it is gone.
@@ -257,22 +261,23 @@ for left, right in (((2, 1, 3, 4), (5, 4, 2)), ((3, 4), (5, 4, 2)), ((2, 3, 4), 
 # %% [markdown]
 # ## A linear layer
 #
-# A layer with weights and bias, in PyTorch's convention: the weight has a *row* for each neuron, so its shape is (out, in), and
+# A layer with weights and bias, in PyTorch's convention: the weight has a *row* for each neuron, so its shape is (out, in),
+# and
 #
 # $$ y = x W^\top + b, \qquad x: (N, \text{in}), \quad W: (\text{out}, \text{in}), \quad b: (\text{out},), \quad y: (N, \text{out}). $$
 #
-# We need no new derivation. Let $g$, of shape (N, out), be the gradient of $y$. The product is $x$ times $W^\top$, so by the first rule
-# $x$ gets $g \, (W^\top)^\top = g W$. $W^\top$ gets $x^\top g$, so $W$ gets its transpose, $g^\top x$. And $b$ was copied into each row,
-# so it gets the sum over the rows:
+# We need no new derivation. Let $g$, of shape (N, out), be the gradient of $y$. The product is $x$ times $W^\top$, so by the
+# first rule $x$ gets $g \, (W^\top)^\top = g W$. $W^\top$ gets $x^\top g$, so $W$ gets its transpose, $g^\top x$. And $b$ was
+# copied into each row, so it gets the sum over the rows:
 #
 # $$ \frac{\partial L}{\partial x} = g W, \qquad \frac{\partial L}{\partial W} = g^\top x, \qquad
 #    \frac{\partial L}{\partial b} = \sum_{\text{rows}} g. $$
 #
-# Check the shapes: (N, out)(out, in) = (N, in); (out, N)(N, in) = (out, in). The sum over the $N$ uses of each weight sits inside the
-# product $g^\top x$.
+# Check the shapes: (N, out)(out, in) = (N, in); (out, N)(N, in) = (out, in). The sum over the $N$ uses of each weight sits
+# inside the product $g^\top x$.
 #
-# If $x$ has more axes, (batch, time, in), then all of them but the last are rows: $N$ is batch times time. Flatten them, and put them
-# back at the end.
+# If $x$ has more axes, (batch, time, in), then all of them but the last are rows: $N$ is batch times time. Flatten them, and
+# put them back at the end.
 
 
 # %%
@@ -293,8 +298,8 @@ for shape in ((3, 4), (2, 3, 4), (4,)):
 # %% [markdown]
 # ## Transposes of any axes
 #
-# `permute(x, axes)` puts the axes into another order: axis $i$ of the result is axis `axes[i]` of $x$. No number changes, each is
-# moved. So backward moves each gradient back to where its number came from: it permutes $g$ by the **inverse** order,
+# `permute(x, axes)` puts the axes into another order: axis $i$ of the result is axis `axes[i]` of $x$. No number changes,
+# each is moved. So backward moves each gradient back to where its number came from: it permutes $g$ by the **inverse** order,
 #
 # $$ \text{inverse}[\text{axes}[i]] = i. $$
 #
@@ -302,8 +307,8 @@ for shape in ((3, 4), (2, 3, 4), (4,)):
 #
 # ### The program that breaks, on cubes only: permuting by the same axes again
 #
-# For a swap of two axes the inverse is the swap itself, so a test with swaps does not tell the two apart. (2, 0, 1) does, if the
-# array has the same length everywhere and so does not crash.
+# For a swap of two axes the inverse is the swap itself, so a test with swaps does not tell the two apart. (2, 0, 1) does, if
+# the array has the same length everywhere and so does not crash.
 
 # %%
 axes = (2, 0, 1)
@@ -326,14 +331,15 @@ assert gradcheck_pair(lambda x: np.transpose(x, axes), lambda g, x: np.transpose
 #
 # $$ \text{FLOPs}(X Y) = 2 \, n \, k \, m $$
 #
-# (FLOP: one operation on floating-point numbers). Backward does two products. $G Y^\top$ is (n, m)(m, k), $2nmk$, and $X^\top G$ is
-# (k, n)(n, m), $2knm$. **Backward costs twice the forward; a training step three times the forward.** For a weight matrix with $P$
-# entries and $N$ rows of input that is $2PN$ forward, $4PN$ backward, $6PN$ in all. This is the "6" in the estimate $6 N D$ for training
-# a language model (Kaplan et al. 2020, section 2.1; there $N$ counts parameters and $D$ tokens).
+# (FLOP: one operation on floating-point numbers). Backward does two products. $G Y^\top$ is (n, m)(m, k), $2nmk$, and
+# $X^\top G$ is (k, n)(n, m), $2knm$. **Backward costs twice the forward; a training step three times the forward.** For a
+# weight matrix with $P$ entries and $N$ rows of input that is $2PN$ forward, $4PN$ backward, $6PN$ in all. This is the "6" in
+# the estimate $6 N D$ for training a language model (Kaplan et al. 2020, section 2.1; there $N$ counts parameters and $D$
+# tokens).
 #
-# The count is not the time. A processor does arithmetic faster than it fetches numbers. Elementwise operations, and a matrix times a
-# vector, touch each number once or twice. A product of two large matrices uses each number again and again: $2n^3$ operations on
-# $3n^2$ numbers. So it is limited by arithmetic, and reaches a much higher rate. We measure it here.
+# The count is not the time. A processor does arithmetic faster than it fetches numbers. Elementwise operations, and a matrix
+# times a vector, touch each number once or twice. A product of two large matrices uses each number again and again: $2n^3$
+# operations on $3n^2$ numbers. So it is limited by arithmetic, and reaches a much higher rate. We measure it here.
 
 
 # %%
@@ -373,9 +379,9 @@ show(
 # %% [markdown]
 # ### Why two axes are better than three
 #
-# `x @ W.T` with $x$ of shape (batch, time, in) may be computed as `batch` small products, or as one product of (batch · time, in). And in
-# backward, the direct way to the gradient of $W$ is a product for each entry of the batch, then a sum over them: `batch` matrices of
-# the size of $W$, to be added up and thrown away. With flattened rows the sum happens inside one product.
+# `x @ W.T` with $x$ of shape (batch, time, in) may be computed as `batch` small products, or as one product of (batch · time,
+# in). And in backward, the direct way to the gradient of $W$ is a product for each entry of the batch, then a sum over them:
+# `batch` matrices of the size of $W$, to be added up and thrown away. With flattened rows the sum happens inside one product.
 
 # %%
 batch, length, width = 32, 16, 256
@@ -409,8 +415,8 @@ print(f"one product over all rows: {best_time(one) * 1e3:.2f} ms, nothing in bet
 assert temporary == 8_388_608
 
 # %% [markdown]
-# Flattening is free as long as the rows lie one after the other in memory: `reshape` then gives another view of the same numbers.
-# After a transpose they do not, and `reshape` copies.
+# Flattening is free as long as the rows lie one after the other in memory: `reshape` then gives another view of the same
+# numbers. After a transpose they do not, and `reshape` copies.
 
 # %%
 flat, moved = x.reshape(-1, width), np.swapaxes(x, 0, 1).reshape(-1, width)
@@ -420,15 +426,17 @@ assert np.shares_memory(flat, x) and not np.shares_memory(moved, x)
 # %% [markdown]
 # ## The same in minigrad
 #
-# `minigrad/ops.py` has the two rules of `np.matmul`. They return gradients that may still be stretched over the batch; the engine undoes
-# that for every rule alike. And where $Y$ is one matrix for the whole batch, the rule uses one product over all rows.
+# `minigrad/ops.py` has the two rules of `np.matmul`. They return gradients that may still be stretched over the batch; the
+# engine undoes that for every rule alike. And where $Y$ is one matrix for the whole batch, the rule uses one product over all
+# rows.
 
 # %%
 print(inspect.getsource(ops.matmul_x))
 print(inspect.getsource(ops.matmul_y))
 
 # %% [markdown]
-# `nn.Linear` holds a weight and a bias, and calls `F.linear`. The row of the permutation is `np.transpose`, with `inverse` beside it.
+# `nn.Linear` holds a weight and a bias, and calls `F.linear`. The row of the permutation is `np.transpose`, with `inverse`
+# beside it.
 
 # %%
 mg.manual_seed(0)
@@ -445,8 +453,8 @@ print(inspect.getsource(ops.inverse))
 # %% [markdown]
 # ## Gradient check
 #
-# Ours were checked as they came. Here are minigrad's rules with all kinds of shapes, vectors included, in the second order as well
-# (lesson 18): matrix products are where a transpose that is wrong only in the derivative's derivative would hide.
+# Ours were checked as they came. Here are minigrad's rules with all kinds of shapes, vectors included, in the second order as
+# well (lesson 18): matrix products are where a transpose that is wrong only in the derivative's derivative would hide.
 
 
 # %%
@@ -472,7 +480,8 @@ assert gradcheck(lambda x: x.permute(2, 0, 1), [leaf(3, 3, 3)])
 # %% [markdown]
 # ## Edge cases
 #
-# - **No inner axis.** (2, 0) @ (0, 3) is a (2, 3) matrix of zeros: sums of nothing. The gradients have shapes (2, 0) and (0, 3).
+# - **No inner axis.** (2, 0) @ (0, 3) is a (2, 3) matrix of zeros: sums of nothing. The gradients have shapes (2, 0) and (0,
+#   3).
 # - **No rows.** An empty batch gives the weights a gradient of zeros.
 # - **Length 1.** (1, k) @ (k, m) is not stretched along its row axis; there `unbroadcast` has nothing to add up.
 # - **The same matrix twice.** In $X X$ both rules apply, and the two gradients add up: $G X^\top + X^\top G$.
@@ -490,15 +499,17 @@ assert np.allclose(x_m.grad.data, g @ x.T + x.T @ g)
 # %% [markdown]
 # ## Pitfalls: what learners ask
 #
-# **"Is `np.dot` the same as `@`?"** For vectors and matrices. With more axes `np.dot` multiplies *every* matrix of the first with
-# *every* one of the second. The attention code of many tutorials, the one this course grew from among them, says `np.dot(Q, K.T)`: it
-# is right for one sequence, and wrong for a batch, for two reasons (`.T` is the other). Write `Q @ np.swapaxes(K, -1, -2)`.
+# **"Is `np.dot` the same as `@`?"** For vectors and matrices. With more axes `np.dot` multiplies *every* matrix of the first
+# with *every* one of the second. The attention code of many tutorials, the one this course grew from among them, says
+# `np.dot(Q, K.T)`: it is right for one sequence, and wrong for a batch, for two reasons (`.T` is the other). Write
+# `Q @ np.swapaxes(K, -1, -2)`.
 #
-# **"Why is my bias' gradient of shape (time, out)?"** You summed over the first axis only. The bias was copied along *all* axes but the
-# last: sum over all of them.
+# **"Why is my bias' gradient of shape (time, out)?"** You summed over the first axis only. The bias was copied along *all*
+# axes but the last: sum over all of them.
 #
-# **"`W` or `W.T`?"** Two conventions are in use. With $y = x W$ the weight is (in, out); papers write it so, and GPT-2's files hold
-# it so. PyTorch's and minigrad's `Linear` holds (out, in). A square weight loads either way, and one of the two is wrong.
+# **"`W` or `W.T`?"** Two conventions are in use. With $y = x W$ the weight is (in, out); papers write it so, and GPT-2's
+# files hold it so. PyTorch's and minigrad's `Linear` holds (out, in). A square weight loads either way, and one of the two is
+# wrong.
 #
 # **"`*` or `@`?"** `*` is entry by entry. Between a (3, 3) and a (3,), both run and return different things.
 
@@ -534,7 +545,8 @@ assert (g.shape, (g @ y.T).shape, (x.T @ g).shape) == ((5, 2), (5, 7), (7, 2))
 #
 # <details><summary>Answer</summary>
 #
-# $G$ is all ones, so entry $(a, b)$ is the sum of row $b$ of $Y$: all rows of the gradient are alike. For $X_{11}$ it is $3 - 1 + 5 = 7$.
+# $G$ is all ones, so entry $(a, b)$ is the sum of row $b$ of $Y$: all rows of the gradient are alike. For $X_{11}$ it is
+# $3 - 1 + 5 = 7$.
 #
 # </details>
 
@@ -582,8 +594,8 @@ assert np.allclose(A_m.grad.data, [[3, 4, 5], [6, 8, 10]])
 #
 # <details><summary>Answer</summary>
 #
-# There are 32 · 128 = 4,096 rows: $2 \cdot 4096 \cdot 512 \cdot 2048 = 8{,}589{,}934{,}592$, about 8.6 billion. Three times that in all:
-# 25.8 billion. (The bias adds 8 million more, a thousandth.)
+# There are 32 · 128 = 4,096 rows: $2 \cdot 4096 \cdot 512 \cdot 2048 = 8{,}589{,}934{,}592$, about 8.6 billion. Three times
+# that in all: 25.8 billion. (The bias adds 8 million more, a thousandth.)
 #
 # </details>
 
@@ -600,8 +612,8 @@ assert 8e6 < bias < 9e6 and bias / forward < 1.1e-3
 #
 # <details><summary>Answer</summary>
 #
-# The result has shape (8, 3, 6, 5). An entry of the first is used in each of the 3 products it takes part in, there once for each of 5
-# columns: 15 times. One of the second: 8 products, 6 rows each: 48 times.
+# The result has shape (8, 3, 6, 5). An entry of the first is used in each of the 3 products it takes part in, there once for
+# each of 5 columns: 15 times. One of the second: 8 products, 6 rows each: 48 times.
 #
 # </details>
 
@@ -617,8 +629,8 @@ assert (x @ y).shape == (8, 3, 6, 5) and (dx == 15).all() and (dy == 48).all()
 #
 # <details><summary>Answer</summary>
 #
-# With the identity every order and every transpose gives $G$. Any random $Y$ finds it when all sizes are equal, and with sizes that differ
-# it does not even run: here $Y^\top G$ would be (4, 3)(2, 4).
+# With the identity every order and every transpose gives $G$. Any random $Y$ finds it when all sizes are equal, and with
+# sizes that differ it does not even run: here $Y^\top G$ would be (4, 3)(2, 4).
 #
 # </details>
 
@@ -637,24 +649,28 @@ assert refused
 # %% [markdown]
 # ## What was left out
 #
-# - **How a product is computed fast.** NumPy hands `@` to a BLAS library, which cuts the matrices into blocks that fit into the
-#   processor's caches. We take it as given.
+# - **How a product is computed fast.** NumPy hands `@` to a BLAS library, which cuts the matrices into blocks that fit into
+#   the processor's caches. We take it as given.
 # - **Products with fewer operations** (Strassen 1969) exist, and are hardly used in training.
 # - **Convolutions** are matrix products in disguise. A Transformer has none.
 # - **Inverse, determinant, solve**: their rules stand in `minigrad/ops.py` under "matrices as a whole".
 #
 # ## Sources
 #
-# - NumPy reference, `numpy.matmul`, <https://numpy.org/doc/stable/reference/generated/numpy.matmul.html>: vectors, batches, and how it
-#   differs from `dot`.
-# - PyTorch documentation, `torch.nn.Linear`, <https://pytorch.org/docs/stable/generated/torch.nn.Linear.html>: $y = xA^T + b$.
-# - M. B. Giles, *An extended collection of matrix derivative results for forward and reverse mode algorithmic differentiation*, Oxford
-#   University Computing Laboratory, report 08/01 (2008): the reverse mode of sums, products and more.
-# - J. Kaplan et al., *Scaling Laws for Neural Language Models*, arXiv:2001.08361 (2020), section 2.1: about $6N$ operations for each token.
+# - NumPy reference, `numpy.matmul`, <https://numpy.org/doc/stable/reference/generated/numpy.matmul.html>: vectors, batches,
+#   and how it differs from `dot`.
+# - PyTorch documentation, `torch.nn.Linear`, <https://pytorch.org/docs/stable/generated/torch.nn.Linear.html>:
+#   $y = xA^T + b$.
+# - M. B. Giles, *An extended collection of matrix derivative results for forward and reverse mode algorithmic
+#   differentiation*, Oxford University Computing Laboratory, report 08/01 (2008): the reverse mode of sums, products and
+#   more.
+# - J. Kaplan et al., *Scaling Laws for Neural Language Models*, arXiv:2001.08361 (2020), section 2.1: about $6N$ operations
+#   for each token.
 #
 # ## Exercises
 #
-# You will write `outer_backward`, `matvec_backward`, `matmul_backward` for two matrices, `linear_backward`, `permute_backward`,
-# `batched_matmul_backward` with broadcasting, and `matmul_flops`.
+# You will write `outer_backward`, `matvec_backward`, `matmul_backward` for two matrices, `linear_backward`,
+# `permute_backward`, `batched_matmul_backward` with broadcasting, and `matmul_flops`.
 #
-# `python -m tutorials start 03` puts `exercise.py` into your own folder, and `python -m tutorials check 03` says how far you are.
+# `python -m tutorials start 03` puts `exercise.py` into your own folder, and `python -m tutorials check 03` says how far you
+# are.

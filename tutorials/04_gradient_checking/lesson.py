@@ -66,7 +66,7 @@ assert abs(final["right: 1 - y * y"] - final["wrong: 1 - y"]) > 0.3
 #
 # A backward is checked for a function $y = f(x)$ whose output is an array. It gets $g$, the gradient of the value (the shape
 # of $y$), and claims to return the gradient of $x$ (the shape of $x$). So draw a $g$, make a number of the output,
-# $L(x) = \sum_k g_k \, f(x)_k$, and compare: $\partial L / \partial y_k$ is $g_k$ exactly, so backward, given $g$, must
+# $L(x) = \sum_k g_k f(x)_k$, and compare: $\partial L / \partial y_k$ is $g_k$ exactly, so backward, given $g$, must
 # return the gradient of this $L$.
 #
 # To judge "compare", minigrad uses one definition of the **relative error** of a gradient $a$ and a measured $n$:
@@ -258,8 +258,8 @@ def centre(x):
 
 
 ones = np.ones_like(x)
-zeros = lambda g, x: np.zeros_like(x)  # noqa: E731
-without_g = lambda g, x: 1 - np.tanh(x) ** 2  # noqa: E731
+zeros = lambda g, x: np.zeros_like(x)
+without_g = lambda g, x: 1 - np.tanh(x) ** 2
 for name, incoming in (("ones", ones), ("random", g)):
     first, second = check(centre, zeros, x, incoming), check(np.tanh, without_g, x, incoming)
     print(f"g = {name:6}: zeros for centre {first:.1e}   tanh without g {second:.1e}")
@@ -385,7 +385,7 @@ assert found.name == "tanh" and gradcheck(model, [X, V])
 # $(1.3 \cdot 10^{-5} - 0) / (2 \cdot 10^{-5}) = 0.65$. The right answer is 1, and backward is not to blame.
 
 # %%
-relu = lambda x: np.maximum(x, 0.0)  # noqa: E731
+relu = lambda x: np.maximum(x, 0.0)
 print("relu at 3e-6:", central_difference(relu, 3e-6, 1e-5))
 assert np.isclose(central_difference(relu, 3e-6, 1e-5), 0.65)
 
