@@ -1,0 +1,815 @@
+# %% [markdown]
+# # 06 · Modules, optimizers, training
+#
+# *Reading: 40 minutes. Exercises: 60 minutes. Needs: lessons 02, 03, 04, 05.*
+#
+# You have a loss and its gradient. How does a heap of random numbers become a network that knows something, and what do the
+# dozen knobs on the way (learning rate, momentum, warm-up, decay, dropout ...) really do?
+#
+# **You will be able to:**
+#
+# - write a Module that finds its own parameters, and a multi-layer perceptron with its backward in plain NumPy;
+# - choose the size of the first weights, and show what happens to deep networks otherwise;
+# - derive momentum and Adam with its bias correction, and compute three steps of each by hand;
+# - say why AdamW is not Adam with an L2 penalty, and what clipping and a learning-rate schedule are for;
+# - train a network, and find out in which order to look if it does not learn.
+
+# %%
+import numpy as np
+from matplotlib.figure import Figure
+
+import minigrad as mg
+import minigrad.nn.functional as F
+from minigrad import nn, optim
+from minigrad.gradcheck import gradcheck_pair
+from models.mlp import MLP
+from tutorials import figures, show
+
+rng = np.random.default_rng(6)
+np.set_printoptions(precision=4, suppress=True)
+
+# %% [markdown]
+# ## Intuition: how long a step?
+#
+# The gradient says in which direction the loss rises fastest. Go a little in the opposite direction and repeat: that is
+# gradient descent, and all of training is a variation of it. The only question is how far to go, and the simplest loss
+# answers it. Take $f(x) = \frac{\lambda}{2} x^2$, a parabola of *curvature* $\lambda$. Its gradient is $\lambda x$, so a step
+# with learning rate $\eta$ gives
+#
+# $$x_{t+1} = x_t - \eta \lambda x_t = (1 - \eta \lambda) x_t$$
+#
+# Each step multiplies $x$ by the same number. It shrinks if $|1 - \eta \lambda| < 1$, that is, if $0 < \eta < 2 / \lambda$.
+# With $\eta = 1 / \lambda$ one step arrives; above $2 / \lambda$ the steps overshoot more each time.
+
+# %%
+for rate in (0.1, 1.0, 1.9, 2.1):
+    x = 1.0
+    for _ in range(20):
+        x -= rate * x  # curvature 1
+    print(f"learning rate {rate}: after 20 steps x = {x:8.4f}")
+assert np.isclose(x, (1 - 2.1) ** 20)
+
+# %% [markdown]
+# A network has as many directions as parameters, with curvatures that differ by factors of thousands. **The steepest
+# direction limits the learning rate, and then the flattest hardly moves.** In a narrow valley plain descent jumps from side
+# to side, or creeps along the floor. Momentum and Adam are two answers.
+
+# %%
+figure, found = figures.drawn(figures.loss_surface)
+for name in ("SGD", "Adam"):
+    print(f"{name:4} after 60 steps is {np.linalg.norm(found[name][-1] - found['lowest']):.2f} from the lowest point")
+show(figure, "SGD and Adam on the way down a narrow valley: SGD creeps along the floor, Adam arrives")
+
+# %% [markdown]
+# ## Definition
+#
+# A **multi-layer perceptron** (MLP) with one hidden layer takes $N$ examples of $D$ numbers to $N$ rows of $C$ logits:
+#
+# $$H = \mathrm{relu}(X W_1^T + b_1) \qquad Z = H W_2^T + b_2$$
+#
+# $X$ is $(N, D)$, $W_1$ $(K, D)$, $b_1$ $(K)$, $H$ $(N, K)$, $W_2$ $(C, K)$, $b_2$ $(C)$, $Z$ $(N, C)$. The weights are
+# stored as (out, in), as in PyTorch, hence the transposes. $\mathrm{relu}(x) = \max(0, x)$. Without it, two linear maps would
+# be one.
+#
+# Let $x$ be all parameters, $g_t$ the gradient of the loss at step $t = 1, 2, \ldots$, $\eta$ the learning rate. All
+# operations below are entry by entry.
+#
+# **SGD** (stochastic gradient descent: the gradient is that of a random part of the data, a *batch*):
+#
+# $$x \leftarrow x - \eta g_t$$
+#
+# **SGD with momentum** $\mu$ (0.9, say), in PyTorch's form; $v_0 = 0$:
+#
+# $$v_t = \mu v_{t-1} + g_t \qquad x \leftarrow x - \eta v_t$$
+#
+# **Adam** (Kingma & Ba 2015, algorithm 1), with $\beta_1 = 0.9$, $\beta_2 = 0.999$, $\epsilon = 10^{-8}$; $m_0 = v_0 = 0$:
+#
+# $$m_t = \beta_1 m_{t-1} + (1 - \beta_1) g_t \qquad v_t = \beta_2 v_{t-1} + (1 - \beta_2) g_t^2$$
+#
+# $$\hat m_t = \frac{m_t}{1 - \beta_1^t} \qquad \hat v_t = \frac{v_t}{1 - \beta_2^t}
+# \qquad x \leftarrow x - \eta \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon}$$
+#
+# **AdamW** (Loshchilov & Hutter 2019) also shrinks the parameters themselves, beside that step:
+# $x \leftarrow (1 - \eta \lambda) x$, with the *weight decay* $\lambda$.
+#
+# **Clipping** (Pascanu et al. 2013): if the gradient of *all* parameters, as one long vector, is longer than $c$, it is
+# scaled to the length $c$.
+
+# %% [markdown]
+# ## A worked example by hand
+#
+# **Momentum**, on $f(x) = x^2 / 2$, whose gradient is $x$. Start at $x = 1$, $\eta = 0.1$, $\mu = 0.9$:
+#
+# | step | $g$ | $v = 0.9 v + g$ | $x$ |
+# | --- | --- | --- | --- |
+# | 1 | 1 | 1 | 0.9 |
+# | 2 | 0.9 | 1.8 | 0.72 |
+# | 3 | 0.72 | 2.34 | 0.486 |
+#
+# Plain SGD would be at $0.9^3 = 0.729$: momentum gathers speed.
+#
+# **Adam**, on gradients that happen to be $2, 2, -4$. Start at $x = 1$, $\eta = 0.1$:
+#
+# | step | $g$ | $m$ | $v$ | $\hat m$ | $\hat v$ | $x$ |
+# | --- | --- | --- | --- | --- | --- | --- |
+# | 1 | 2 | 0.2 | 0.004 | 0.2/0.1 = 2 | 0.004/0.001 = 4 | 1 - 0.1 · 2/2 = 0.9 |
+# | 2 | 2 | 0.38 | 0.007996 | 0.38/0.19 = 2 | 0.007996/0.001999 = 4 | 0.9 - 0.1 · 2/2 = 0.8 |
+# | 3 | -4 | -0.058 | 0.023988 | -0.058/0.271 = -0.214 | 0.023988/0.002997 = 8.004 | 0.8 + 0.1 · 0.214/2.829 = 0.8076 |
+#
+# Look at the first step: it is exactly $\eta$ long. Had the gradient been 2000, it would be the same. Adam divides by the
+# gradient's own size, so the learning rate *is* the length of a step. In step 3 the gradient turns round, and Adam hesitates:
+# the mean $\hat m$ is small.
+
+
+# %%
+def momentum_step(x, g, v, lr, momentum=0.9):
+    v = momentum * v + g
+    return x - lr * v, v
+
+
+def adam_step(x, g, m, v, t, lr, betas=(0.9, 0.999), eps=1e-8):
+    """t counts from 1."""
+    m = betas[0] * m + (1 - betas[0]) * g
+    v = betas[1] * v + (1 - betas[1]) * g * g
+    mean, square = m / (1 - betas[0] ** t), v / (1 - betas[1] ** t)
+    return x - lr * mean / (np.sqrt(square) + eps), m, v
+
+
+x, v = 1.0, 0.0
+for expected in (0.9, 0.72, 0.486):
+    x, v = momentum_step(x, x, v, lr=0.1)
+    assert np.isclose(x, expected)
+x, m, v = 1.0, 0.0, 0.0
+for t, (g, expected) in enumerate([(2, 0.9), (2, 0.8), (-4, 0.8075649)], 1):
+    x, m, v = adam_step(x, g, m, v, t, lr=0.1)
+    print(f"step {t}: m {m:.6f}  v {v:.6f}  x {x:.7f}")
+    assert np.isclose(x, expected, atol=1e-6)
+
+# %% [markdown]
+# And minigrad's optimizers make the same steps (`minigrad/optim/optimizer.py`; there they run through all parameters at once,
+# in pieces that stay in the processor's cache).
+
+# %%
+p = mg.tensor([1.0], dtype=mg.float64, requires_grad=True)
+optimizer = optim.Adam([p], lr=0.1)
+for g in (2.0, 2.0, -4.0):
+    p.grad = mg.tensor([g], dtype=mg.float64)
+    optimizer.step()
+print("minigrad's Adam:", p.data)
+assert np.isclose(p.item(), x)
+
+# %% [markdown]
+# ## Derivation
+#
+# ### Why Adam divides by $1 - \beta^t$
+#
+# Unroll $m_t = \beta m_{t-1} + (1 - \beta) g_t$, starting from $m_0 = 0$:
+#
+# $$m_t = (1 - \beta) \sum_{i=1}^{t} \beta^{t-i} g_i$$
+#
+# It is a weighted sum of all gradients so far, the recent ones counting most. What do the weights sum to? With the geometric
+# series $1 + \beta + \ldots + \beta^{t-1} = (1 - \beta^t) / (1 - \beta)$ they sum to $1 - \beta^t$. If all gradients have the
+# same mean $\bar g$, the mean of $m_t$ is $(1 - \beta^t) \bar g$: too small by that factor, because it started at 0. So
+# divide by it, and $\hat m_t$ is a proper average (Kingma & Ba 2015, section 3). The same holds for $v_t$ and $g^2$.
+#
+# Without the correction, the first step would be $0.1 g / \sqrt{0.001 g^2} = 3.16$ times as long as it should be, and the
+# tenth 6.5 times. Both averages start too small, but the square root of the second one for much longer.
+
+# %%
+beta, t = 0.9, 7
+weights = (1 - beta) * beta ** np.arange(t)[::-1]
+print("weights of 7 gradients", weights, " sum", weights.sum())
+assert np.isclose(weights.sum(), 1 - beta**t)
+for t in (1, 10, 100, 1000, 5000):
+    print(f"step {t:4}: without the correction a step is {(1 - 0.9**t) / np.sqrt(1 - 0.999**t):.3f} times as long")
+assert np.isclose(0.1 / np.sqrt(0.001), 3.16, atol=0.01)
+
+# %% [markdown]
+# ### How large the first weights must be
+#
+# One number after a linear map is $y = \sum_{i=1}^{n} w_i x_i$, with $n$ inputs (the *fan-in*). Let the $w_i$ be independent,
+# with mean 0 and variance $\sigma_w^2$, and independent of the $x_i$. The mean of $y^2$, written $E[y^2]$, is then
+#
+# $$E[y^2] = \sum_{i,j} E[w_i w_j] E[x_i x_j] = \sum_i \sigma_w^2 E[x_i^2] = n \sigma_w^2 E[x^2]$$
+#
+# because $E[w_i w_j]$ is 0 for $i \ne j$. So **each linear map multiplies the mean square by** $n \sigma_w^2$. A relu after
+# it halves it: $y$ is positive or negative with equal chance, and the negative half becomes 0. To keep the size through any
+# number of layers, one needs
+#
+# $$\frac{n \sigma_w^2}{2} = 1 \quad \Rightarrow \quad \sigma_w = \sqrt{\frac{2}{n}}$$
+#
+# (He et al. 2015, equation 10; without relu it is $\sqrt{1/n}$.) Any other choice grows or shrinks exponentially with depth,
+# and on the way back the gradients do the same.
+
+
+# %%
+def sizes_by_layer(std, depth=30, width=256, examples=64):
+    """The root mean square of the numbers after each layer of a relu network."""
+    r = np.random.default_rng(0)
+    x, found = r.standard_normal((examples, width)), []
+    for _ in range(depth):
+        x = np.maximum(x @ (std * r.standard_normal((width, width))), 0)
+        found.append(np.sqrt((x * x).mean()))
+    return found
+
+
+good = np.sqrt(2 / 256)
+figure = Figure(figsize=(7, 3.8), layout="constrained")
+axes = figure.add_subplot()
+axes.set_title("The first weights decide whether a deep relu network carries anything", fontsize=11)
+looks = ((2, "#D55E00", "s"), (1, "#0072B2", "o"), (0.5, "#009E73", "^"))
+for factor, colour, marker in looks:
+    label = rf"standard deviation {factor:g} $\cdot \sqrt{{2/n}}$ = {factor * good:.3f}"
+    axes.semilogy(range(1, 31), sizes_by_layer(factor * good), color=colour, marker=marker, markersize=3, label=label)
+axes.set(xlabel="layer", ylabel="size of its outputs (root mean square)", ylim=(1e-10, 1e14))
+axes.legend()
+show(
+    figure,
+    "Activations in 30 relu layers: level with the right first weights, exponentially up or down otherwise",
+)
+
+# %%
+final = {factor: sizes_by_layer(factor * good)[-1] for factor in (0.5, 1, 2)}
+print({factor: f"{size:.1e}" for factor, size in final.items()})
+assert 0.3 < final[1] < 3 and final[2] > 1e8 and final[0.5] < 1e-8  # 2^30 is 1e9
+
+# %% [markdown]
+# ### The backward of an MLP
+#
+# Nothing new is needed. Let $G = \partial L / \partial Z$, of shape $(N, C)$, be what arrives (for cross-entropy it is
+# $(Y - T)/N$, lesson 05). Lesson 03 gave the rules of the product:
+#
+# $$\frac{\partial L}{\partial W_2} = G^T H \qquad \frac{\partial L}{\partial b_2} = \sum_n G_n
+# \qquad \frac{\partial L}{\partial H} = G W_2$$
+#
+# relu passes on what arrives where its input $A = X W_1^T + b_1$ was positive, and 0 elsewhere. With
+# $G_1 = (G W_2) \cdot [A > 0]$, of shape $(N, K)$:
+#
+# $$\frac{\partial L}{\partial W_1} = G_1^T X \qquad \frac{\partial L}{\partial b_1} = \sum_n G_{1,n}
+# \qquad \frac{\partial L}{\partial X} = G_1 W_1$$
+#
+# The shapes alone nearly force these formulas: $\partial L / \partial W_2$ must be $(C, K)$, and $G^T H$ is the only product
+# of $G$ $(N, C)$ and $H$ $(N, K)$ that is.
+
+# %% [markdown]
+# ## Code: the network, by hand
+
+
+# %%
+def mlp(x, w1, b1, w2, b2):
+    return np.maximum(x @ w1.T + b1, 0) @ w2.T + b2
+
+
+def mlp_backward(g, x, w1, b1, w2, b2):
+    """Gradients of all five, given that of the output."""
+    a = x @ w1.T + b1  # (N, K)
+    g1 = (g @ w2) * (a > 0)  # (N, K)
+    return g1 @ w1, g1.T @ x, g1.sum(0), g.T @ np.maximum(a, 0), g.sum(0)
+
+
+shapes = (5, 3), (4, 3), (4,), (2, 4), (2,)  # N, D, K, C = 5, 3, 4, 2
+arrays = [rng.standard_normal(shape) for shape in shapes]
+print("logits", mlp(*arrays).shape, " gradients", [d.shape for d in mlp_backward(np.ones((5, 2)), *arrays)])
+
+# %% [markdown]
+# ### Modules: finding the parameters
+#
+# With five arrays one can still write all names out. With five hundred one cannot: the optimizer needs a list, saving needs
+# names. A **Module** is an object that holds parameters and other modules as attributes, and can list them. That is all of
+# it:
+
+
+# %%
+class Module:
+    def named_parameters(self, prefix=""):
+        for name, value in vars(self).items():
+            if isinstance(value, Module):
+                yield from value.named_parameters(f"{prefix}{name}.")
+            elif isinstance(value, mg.Tensor) and value.requires_grad:
+                yield prefix + name, value
+
+
+class Linear(Module):
+    def __init__(self, inputs, outputs):
+        first = rng.standard_normal((outputs, inputs)) * np.sqrt(2 / inputs)
+        self.weight = mg.tensor(first, requires_grad=True)
+        self.bias = mg.tensor(np.zeros(outputs), requires_grad=True)
+
+    def __call__(self, x):
+        return x @ self.weight.T + self.bias
+
+
+class Net(Module):
+    def __init__(self):
+        self.hidden, self.out = Linear(2, 16), Linear(16, 3)
+
+    def __call__(self, x):
+        return self.out(mg.relu(self.hidden(x)))
+
+
+print([(name, p.shape) for name, p in Net().named_parameters()])
+
+# %% [markdown]
+# ### The same in minigrad
+#
+# `minigrad/nn/module.py` is this class with what daily use needs: a parameter that stands in two places is listed once,
+# states are saved and loaded by name, and a plain list of modules, in which nothing would be found, is an error.
+# `minigrad/nn/linear.py` holds `Linear`, `models/mlp.py` the MLP, `minigrad/optim/` the optimizers and schedules,
+# `minigrad/nn/init.py` the first values.
+
+# %%
+mg.manual_seed(0)
+model = MLP(2, 16, 3)
+print(model)
+print([(name, p.shape) for name, p in model.named_parameters()], sum(p.numel() for p in model.parameters()), "numbers")
+assert sum(p.numel() for p in model.parameters()) == 2 * 16 + 16 + 16 * 3 + 3 == 99
+
+# %% [markdown]
+# ## Gradient check
+
+# %%
+assert gradcheck_pair(mlp, mlp_backward, arrays)
+print("the MLP's backward agrees with finite differences in x, w1, b1, w2 and b2")
+try:
+    gradcheck_pair(mlp, lambda g, x, w1, b1, w2, b2: mlp_backward(g, x, w1, b1, w2, b2)[:4] + (g,), arrays)
+except AssertionError as error:
+    print(error)
+else:
+    raise SystemExit("the missing sum was not caught")
+
+# %% [markdown]
+# ## Training
+#
+# ### Data
+#
+# Three spiral arms with a little noise: no straight line separates them. Half is for training; the other half is never shown
+# to the optimizer and tells whether what was learned holds elsewhere.
+
+
+# %%
+def spirals(count, noise=0.2, seed=0):
+    """count points in each of three arms -> x (3 count, 2), label (3 count,)."""
+    r = np.random.default_rng(seed)
+    label = np.repeat(np.arange(3), count)
+    radius = r.uniform(0.1, 1, 3 * count)
+    angle = 2 * np.pi * label / 3 + 4 * radius + noise * r.standard_normal(3 * count)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], -1).astype(np.float32), label
+
+
+x_train, y_train = spirals(100, seed=0)
+x_test, y_test = spirals(100, seed=1)
+print(x_train.shape, np.bincount(y_train))
+
+# %% [markdown]
+# ### The loop
+#
+# Every training loop has the same five lines: a batch, the loss, forget the old gradients, backward, step. Data are shuffled
+# anew in each *epoch* (one pass over all of them), labels along with their inputs.
+
+
+# %%
+def batches(x, y, size, rng):
+    """One epoch: batches of (x, y) in a random order; the last one may be smaller."""
+    order = rng.permutation(len(x))
+    for start in range(0, len(x), size):
+        chosen = order[start : start + size]
+        yield x[chosen], y[chosen]
+
+
+def train(model, optimizer, epochs=60):
+    """The mean loss of each epoch."""
+    r, losses = np.random.default_rng(0), []
+    for _ in range(epochs):
+        total = 0.0
+        for x, y in batches(x_train, y_train, 50, r):
+            loss = F.cross_entropy(model(mg.tensor(x)), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * len(x)
+        losses.append(total / len(x_train))
+    return losses
+
+
+def accuracy(model, x, y):
+    return float((model(mg.tensor(x)).data.argmax(-1) == y).mean())
+
+
+# %% [markdown]
+# ### First: overfit one batch
+#
+# Before you train for long, take ten examples and train on them alone. A network with thousands of parameters must be able to
+# learn ten answers by heart, random answers too. If the loss does not go to nearly 0, there is a mistake in the code, and
+# more data will not mend it. And look at the very first loss: with three classes it should be near $\ln 3 = 1.0986$ (lesson
+# 05).
+
+# %%
+mg.manual_seed(0)
+model = MLP(2, 64, 64, 3)
+optimizer = optim.Adam(model.parameters(), lr=0.01)
+few, answers = mg.tensor(x_train[::30]), rng.integers(3, size=10)
+for step in range(201):
+    loss = F.cross_entropy(model(few), answers)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step in (0, 50, 200):
+        print(f"step {step:3}: loss {loss.item():.4f}")
+assert loss.item() < 0.05 and round(np.log(3), 4) == 1.0986
+
+# %% [markdown]
+# ### Three optimizers, one start
+
+# %%
+makers = {
+    "SGD": lambda p: optim.SGD(p, lr=0.1),
+    "SGD with momentum 0.9": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+    "Adam": lambda p: optim.Adam(p, lr=0.01),
+}
+curves = {}
+for name, make in makers.items():
+    mg.manual_seed(0)  # the same first weights for each
+    model = MLP(2, 64, 64, 3)
+    curves[name] = train(model, make(model.parameters()))
+    print(f"{name:22} loss {curves[name][-1]:.4f}  test accuracy {accuracy(model, x_test, y_test):.3f}")
+assert curves["Adam"][-1] < curves["SGD"][-1] and accuracy(model, x_test, y_test) > 0.9
+
+# %% [markdown]
+# Be careful with such comparisons: each optimizer wants its own learning rate. Momentum 0.9 makes steps that are ten times as
+# long (Q3), so plain SGD should be given a rate ten times as high before it is called slow.
+
+# %%
+mg.manual_seed(0)
+fair = MLP(2, 64, 64, 3)
+losses = train(fair, optim.SGD(fair.parameters(), lr=1.0))
+print(f"SGD with lr = 1.0: loss {losses[-1]:.4f}  test accuracy {accuracy(fair, x_test, y_test):.3f}")
+assert losses[-1] < 0.1 * curves["SGD"][-1]
+
+# %% [markdown]
+# On this small problem the two are then alike. What Adam buys is that one rate, 0.001 to 0.01, works tolerably for most
+# networks, because it does not depend on the size of the gradients.
+
+# %%
+axis = np.linspace(-1.2, 1.2, 150)
+grid = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2).astype(np.float32)
+borders = model(mg.tensor(grid)).data.argmax(-1).reshape(150, 150)
+figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+left, right = figure.subplots(1, 2)
+colours = ("#0072B2", "#D55E00", "#009E73")
+left.contourf(axis, axis, borders, levels=[-0.5, 0.5, 1.5, 2.5], colors=colours, alpha=0.3)
+for k, (colour, marker) in enumerate(zip(colours, "os^")):
+    left.scatter(*x_test[y_test == k].T, s=8, color=colour, marker=marker, label=f"arm {k}")
+left.set_title("A net of 64 + 64 units finds the arms", fontsize=10)
+left.set(xlabel="first input", ylabel="second input", aspect="equal")
+for (name, losses), colour, line in zip(curves.items(), colours, ("-", "--", ":")):
+    right.semilogy(range(1, 61), losses, line, color=colour, label=name)
+right.set_title("The same start, three optimizers", fontsize=10)
+right.set(xlabel="epoch", ylabel="training loss")
+right.legend(fontsize=8)
+show(figure, "Left: where the network answers which arm, and test points; right: the loss of SGD, momentum and Adam")
+
+# %% [markdown]
+# ### Weight decay: L2 is not AdamW
+#
+# To keep weights small one can add $\frac{\lambda}{2} \|x\|^2$ to the loss; its gradient is $\lambda x$ ("L2"). In SGD that
+# is the same as shrinking $x$ by the factor $1 - \eta \lambda$. In Adam it is not: $\lambda x$ is added to $g$ and then
+# divided by $\sqrt{\hat v}$, the size of $g$. Parameters with large gradients are hardly decayed, those with small ones
+# fully. AdamW takes the decay out of the gradient and shrinks all alike. Here are two kinds of parameters that start at 1 and
+# receive nothing but noise, of size 100 and 0.01:
+
+# %%
+for kind in (optim.Adam, optim.AdamW):
+    p = mg.tensor(np.ones((2, 500)), requires_grad=True)
+    optimizer, r = kind([p], lr=1e-3, weight_decay=0.1), np.random.default_rng(0)
+    for _ in range(1000):
+        p.grad = mg.tensor(np.array([[100.0], [0.01]]) * r.standard_normal((2, 500)))
+        optimizer.step()
+    means = p.data.mean(-1)
+    print(f"{kind.__name__:5}: large gradients {means[0]:.3f}, small gradients {means[1]:.3f}")
+print(f"(1 - 0.0001)^1000 = {(1 - 1e-4) ** 1000:.3f}")
+assert np.allclose(means, (1 - 1e-4) ** 1000, atol=0.01)
+
+# %% [markdown]
+# Usually only weight *matrices* are decayed, not biases and not the scales of norms: put them into two groups,
+# `optim.AdamW([{"params": matrices}, {"params": others, "weight_decay": 0}])`.
+#
+# ### Dropout, and the two modes of a module
+#
+# Dropout (Srivastava et al. 2014) sets each number to 0 with probability $p$ while training, so that no unit can rely on one
+# other. The survivors are divided by $1 - p$: with a mask $k$ that is 1 with probability $1 - p$, the mean of $k x / (1 - p)$
+# is $(1 - p) x / (1 - p) = x$. So in evaluation, when nothing is dropped, the next layer sees numbers of the size it is used
+# to. Backward multiplies by the same mask and the same $1 / (1 - p)$.
+#
+# A module therefore has two modes, `model.train()` and `model.eval()`, which only dropout and its like look at.
+
+
+# %%
+def dropout(x, keep, p):
+    """keep: booleans of x's shape."""
+    return x * keep / (1 - p)
+
+
+x = rng.standard_normal((200, 500)) + 3
+keep = rng.random(x.shape) >= 0.3
+print("mean before", x.mean().round(3), " after", dropout(x, keep, 0.3).mean().round(3))
+assert abs(dropout(x, keep, 0.3).mean() - x.mean()) < 0.02
+assert gradcheck_pair(dropout, lambda g, x, keep, p: g * keep / (1 - p), [x[:3, :4], keep[:3, :4], 0.3])
+
+layer = nn.Dropout(0.3)
+print("training:", layer(mg.ones(6)).data, " evaluation:", layer.eval()(mg.ones(6)).data)
+
+# %% [markdown]
+# ### Clipping and schedules
+#
+# Now and then a batch has a gradient a hundred times longer than usual (recurrent networks are known for it, lesson 07), and
+# one SGD step along it undoes an hour. Clipping bounds the *length* of the whole gradient and keeps its direction. It must be
+# one length for all parameters: clipping each array alone would turn the direction.
+#
+# The learning rate need not be constant. **Warm-up** starts with small steps while Adam's averages are still made of few
+# gradients and the weights are far from sensible; then the rate falls along half a cosine, so that the last steps no longer
+# jump about the bottom (Loshchilov & Hutter 2017). With $w$ warm-up steps, $T$ steps in all, and step $s = 0, 1, \ldots$:
+#
+# $$\eta_s = \eta \frac{s + 1}{w} \quad (s < w)
+# \qquad \eta_s = \frac{\eta}{2} \left( 1 + \cos \left( \pi \frac{s - w}{T - w} \right) \right) \quad (w \le s \le T)$$
+
+
+# %%
+def clip_grad_norm(grads, max_norm):
+    norm = np.sqrt(sum((g * g).sum() for g in grads))
+    return [g * min(1.0, max_norm / norm) for g in grads], norm
+
+
+def warmup_cosine(step, warmup, total):
+    if step < warmup:
+        return (step + 1) / warmup
+    return 0.5 * (1 + np.cos(np.pi * min(1.0, (step - warmup) / (total - warmup))))
+
+
+clipped, norm = clip_grad_norm([np.array([3.0]), np.array([0.0, 4.0])], max_norm=1.0)
+print("norm", norm, " clipped", clipped)
+assert norm == 5 and np.allclose(clipped[0], 0.6) and np.allclose(clipped[1], [0, 0.8])
+optimizer = optim.SGD([mg.zeros(1, requires_grad=True)], lr=1.0)
+schedule = optim.lr_scheduler.WarmupCosineLR(optimizer, warmup_steps=4, total_steps=20)
+for step in range(21):
+    assert np.isclose(schedule.get_last_lr()[0], warmup_cosine(step, 4, 20))
+    schedule.step()
+print("share of the rate:", np.array([warmup_cosine(step, 4, 20) for step in range(0, 21, 2)]))
+
+# %% [markdown]
+# ## Edge cases
+#
+# - **A gradient of exactly 0**: SGD stays; Adam divides $0$ by $0 + \epsilon$ and stays; with momentum, and in Adam after
+#   other gradients, the parameter moves on along the old mean. AdamW decays even so.
+# - **No gradient at all** (`None`, an unused parameter): minigrad skips it, and it is not decayed either. That is not the
+#   same as 0.
+# - **Clipping a gradient of norm 0**: the factor must not be $c / 0$. Ours takes `min(1, ...)`, and NumPy would warn;
+#   minigrad scales only if the norm exceeds $c$.
+# - **Dropout with $p = 0$** is the identity, **with $p = 1$** everything is 0, not $0 / 0$: minigrad treats it separately.
+# - **The last batch** is smaller. With a mean in the loss its examples weigh more than the others; over many epochs, in
+#   random order, it evens out.
+
+# %%
+print("dropout p = 1:", F.dropout(mg.ones(3), 1.0).data, " p = 0:", F.dropout(mg.ones(3), 0.0).data)
+p = mg.ones(1, requires_grad=True)
+unused = mg.ones(1, requires_grad=True)
+optimizer = optim.AdamW([p, unused], lr=0.1, weight_decay=0.5)
+p.grad = mg.zeros(1)
+optimizer.step()
+print("AdamW, gradient 0:", p.data, "  without a gradient:", unused.data)
+assert np.isclose(p.item(), 0.95) and unused.item() == 1
+assert [len(y) for _, y in batches(x_train, y_train, 128, rng)] == [128, 128, 44]
+
+# %% [markdown]
+# ## Pitfalls: programs that break
+#
+# **Why `zero_grad`?** backward *adds* to `.grad`, because a value that is used twice must collect both shares (lesson 01).
+# Between steps nobody empties it but you. Without `zero_grad` each step goes along the sum of all gradients since the
+# beginning: like a momentum of 1, which never forgets, so it overshoots and swings.
+
+
+# %%
+def descend(forget, steps=60):
+    p = mg.tensor([1.0], requires_grad=True)
+    optimizer, path = optim.SGD([p], lr=0.1), []
+    for _ in range(steps):
+        if forget:
+            optimizer.zero_grad()
+        (p * p / 2).sum().backward()
+        optimizer.step()
+        path.append(p.item())
+    return np.array(path)
+
+
+print("with zero_grad:   ", descend(True)[9::10])
+print("without zero_grad:", descend(False)[9::10])
+assert abs(descend(True)[-1]) < 0.01 and np.abs(descend(False)[-20:]).max() > 0.9
+
+# %% [markdown]
+# **All first weights equal, or 0.** Then all units of a layer compute the same, get the same gradient and stay the same for
+# ever: 64 units are one. With zeros it is worse: the hidden units are 0, so are the gradients of the weights around them, and
+# only the last bias learns.
+
+# %%
+for value in (0.0, 0.1):
+    mg.manual_seed(0)
+    model = MLP(2, 64, 3)
+    for p in model.parameters():
+        nn.init.constant_(p, value)
+    train(model, optim.Adam(model.parameters(), lr=0.01), epochs=20)
+    hidden = next(model.parameters()).data
+    different = len(np.unique(hidden, axis=0))
+    print(f"first weights {value}: {different} different unit(s), accuracy {accuracy(model, x_test, y_test):.2f}")
+    assert different == 1
+
+# %% [markdown]
+# **Forgetting `eval()`.** With dropout switched on, the answers are noisy and worse, and the same question gets two answers.
+
+# %%
+mg.manual_seed(1)
+model = MLP(2, 64, 64, 3, dropout=0.5)
+train(model, optim.AdamW(model.parameters(), lr=0.01))
+in_training = [accuracy(model, x_test, y_test) for _ in range(5)]
+model.eval()
+in_evaluation = [accuracy(model, x_test, y_test) for _ in range(2)]
+print("dropout on: ", np.array(in_training), "  off:", np.array(in_evaluation))
+assert in_evaluation[0] == in_evaluation[1] >= np.mean(in_training) and len(set(in_training)) > 1
+
+# %% [markdown]
+# **Adam's $t$ counted from 0.** Then $1 - \beta^0 = 0$, and the first step divides by 0. Count from 1, and one count for each
+# parameter.
+#
+# **Inputs shuffled, labels not.** Nothing crashes; the loss stays at $\ln C$. Shuffle *indices*, and use them for both.
+#
+# **Judging by the training loss.** It falls even for random labels, as you saw above. What counts is data that the optimizer
+# has never seen.
+#
+# **A learning rate copied from another optimizer.** Adam's rate is a length, SGD's multiplies the gradient. 0.1 is common for
+# SGD and far too much for Adam.
+#
+# If a network does not learn, look in this order: (1) is the first loss $\ln C$? (2) does it learn one batch by heart? (3)
+# are the gradients right (lesson 04), and none of them 0 or NaN? (4) is the learning rate 10 times too large, or too small?
+# (5) do inputs and labels belong together?
+
+# %%
+with np.errstate(divide="ignore", invalid="ignore"):
+    print("t = 0:", adam_step(np.array([1.0]), np.array([2.0]), 0.0, 0.0, 0, lr=0.1)[0])
+
+# %% [markdown]
+# ## Practice questions
+
+# %% [markdown]
+# ### Q1. $f(x) = 5 x^2$. From which learning rate on does gradient descent diverge? Where is $x$ after 10 steps at 0.21?
+#
+# <details><summary>Answer</summary>
+#
+# $f = \frac{\lambda}{2} x^2$ with $\lambda = 10$, so above $2 / \lambda = 0.2$. At 0.21 each step multiplies by
+# $1 - 2.1 = -1.1$; after ten steps $x$ is $1.1^{10} = 2.5937$ times where it started.
+#
+# </details>
+
+# %%
+# Q1, recomputed
+x = 1.0
+for _ in range(10):
+    x -= 0.21 * 10 * x
+assert np.isclose(x, 1.1**10) and round(1.1**10, 4) == 2.5937
+
+# %% [markdown]
+# ### Q2. How long is Adam's first step if the gradient is 0.001? If it is 1000?
+#
+# <details><summary>Answer</summary>
+#
+# $\hat m_1 = g$ and $\hat v_1 = g^2$, so the step is $\eta g / (|g| + \epsilon)$: $\eta$ in both cases, to five digits at
+# least (for 0.001 it is $0.99999 \eta$).
+#
+# </details>
+
+# %%
+# Q2, recomputed
+for g in (0.001, 1000.0):
+    step = -adam_step(0.0, g, 0.0, 0.0, 1, lr=1.0)[0]
+    assert abs(step - 1) < 1.1e-5
+
+# %% [markdown]
+# ### Q3. The gradient is constantly $g$. How fast does SGD with momentum 0.9 move in the end?
+#
+# <details><summary>Answer</summary>
+#
+# $v = 0.9 v + g$ settles at $v = g / (1 - 0.9) = 10 g$. So it moves ten times as fast as plain SGD; when you switch momentum
+# on, divide the learning rate accordingly.
+#
+# </details>
+
+# %%
+# Q3, recomputed
+v = 0.0
+for _ in range(200):
+    _, v = momentum_step(0.0, 1.0, v, lr=0.1)
+assert np.isclose(v, 10)
+
+# %% [markdown]
+# ### Q4. Twenty relu layers of width 256, first weights of standard deviation 0.01: how large are the outputs?
+#
+# <details><summary>Answer</summary>
+#
+# Let the inputs have size 1. Each layer multiplies the root mean square by $0.01 \sqrt{256 / 2} = 0.1131$. Twenty of them:
+# $0.1131^{20} = 1.2 \cdot 10^{-19}$. It is not quite 0, but the biases drown it; nothing of the input is left, and the
+# gradients of the first layers are as small.
+#
+# </details>
+
+# %%
+# Q4, recomputed
+factor = 0.01 * np.sqrt(256 / 2)
+measured = sizes_by_layer(0.01, depth=20)[-1]
+print(f"predicted {factor**20:.1e}, measured {measured:.1e}")
+assert round(factor, 4) == 0.1131 and 1.1e-19 < factor**20 < 1.3e-19 and 0.3 < measured / factor**20 < 3
+
+# %% [markdown]
+# ### Q5. Two parameters have the gradients $(3)$ and $(0, 4)$. What does clipping to norm 1 give? And to norm 10?
+#
+# <details><summary>Answer</summary>
+#
+# The length of all together is $\sqrt{9 + 16} = 5$. To norm 1: everything times $0.2$, so $(0.6)$ and $(0, 0.8)$. To norm 10:
+# nothing changes, because clipping never makes a gradient longer.
+#
+# </details>
+
+# %%
+# Q5, recomputed
+short, norm = clip_grad_norm([np.array([3.0]), np.array([0.0, 4.0])], 1.0)
+assert norm == 5 and np.allclose(np.concatenate(short), [0.6, 0, 0.8])
+assert np.allclose(np.concatenate(clip_grad_norm([np.array([3.0]), np.array([0.0, 4.0])], 10.0)[0]), [3, 0, 4])
+
+# %% [markdown]
+# ### Q6. How much memory do a million float32 parameters need while Adam trains them, activations not counted?
+#
+# <details><summary>Answer</summary>
+#
+# The parameters, their gradients, $m$ and $v$: four arrays of a million numbers of 4 bytes each, 16,000,000 bytes. SGD
+# without momentum needs half of that.
+#
+# </details>
+
+# %%
+# Q6, recomputed
+parameter = np.zeros(1_000_000, np.float32)
+assert 4 * parameter.nbytes == 16_000_000 and 2 * parameter.nbytes == 8_000_000
+
+# %% [markdown]
+# ### Q7. Dropout with $p = 0.1$ keeps the mean. What does it add to the variance of a number $x$?
+#
+# <details><summary>Answer</summary>
+#
+# The result is $x / 0.9$ with probability 0.9, else 0. Its mean square is $0.9 \cdot x^2 / 0.81 = x^2 / 0.9$, so the variance
+# is $x^2 / 0.9 - x^2 = 0.1111 x^2$. In general it is $x^2 p / (1 - p)$: that noise is the point.
+#
+# </details>
+
+# %%
+# Q7, recomputed
+assert round(1 / 0.9 - 1, 4) == 0.1111 and np.isclose(1 / 0.9 - 1, 0.1 / 0.9)
+noisy = dropout(np.full(1_000_000, 2.0), rng.random(1_000_000) >= 0.1, 0.1)
+assert abs(noisy.mean() - 2) < 0.01 and abs(noisy.var() - 4 / 9) < 0.01
+
+# %% [markdown]
+# ### Q8. Adam without the bias correction: how wrong is step 1, and how wrong step 1000?
+#
+# <details><summary>Answer</summary>
+#
+# A step is $(1 - \beta_1^t) / \sqrt{1 - \beta_2^t}$ times what it should be: $0.1 / \sqrt{0.001} = 3.1623$ at step 1,
+# $1 / \sqrt{1 - 0.999^{1000}} = 1.2576$ at step 1000. With the usual settings it is forgotten after a few thousand steps.
+#
+# </details>
+
+# %%
+# Q8, recomputed
+assert round(0.1 / np.sqrt(0.001), 4) == 3.1623
+assert round((1 - 0.9**1000) / np.sqrt(1 - 0.999**1000), 4) == 1.2576
+
+# %% [markdown]
+# ## What was left out
+#
+# - Normalisation layers, which make the first weights matter less: lesson 12.
+# - Why deep networks that fit random labels still do well on new data: an open question, mostly.
+# - Nesterov's momentum and AMSGrad (both in `minigrad/optim/optimizer.py`), second-order methods, mixed precision.
+# - The schedule of the Transformer's paper, $d_{model}^{-0.5} \min(t^{-0.5}, t w^{-1.5})$: `NoamLR` in
+#   `minigrad/optim/lr_scheduler.py`, used in lesson 13.
+#
+# ## Sources
+#
+# - D. Kingma, J. Ba (2015), *Adam: a method for stochastic optimization*, algorithm 1 and section 3 (bias correction).
+# - I. Loshchilov, F. Hutter (2019), *Decoupled weight decay regularization*, algorithm 2 (AdamW); (2017), *SGDR: stochastic
+#   gradient descent with warm restarts* (the cosine).
+# - B. Polyak (1964), *Some methods of speeding up the convergence of iteration methods*: momentum. I. Sutskever et al.
+#   (2013), *On the importance of initialization and momentum in deep learning*.
+# - K. He et al. (2015), *Delving deep into rectifiers*, equation 10; X. Glorot, Y. Bengio (2010), *Understanding the
+#   difficulty of training deep feedforward neural networks*: the first weights.
+# - R. Pascanu, T. Mikolov, Y. Bengio (2013), *On the difficulty of training recurrent neural networks*: clipping.
+# - N. Srivastava et al. (2014), *Dropout: a simple way to prevent neural networks from overfitting*.
+#
+# ## Exercises
+#
+# `python -m tutorials start 06` gives you a file with eight functions to write: `sgd_step`, `adam_step`, `clip_grad_norm`,
+# `warmup_cosine`, `minibatches`, `mlp_backward`, `dropout` and `dropout_backward`. `python -m tutorials check 06` tests them.
+# Together they are all that a training loop needs beside a model.
