@@ -101,7 +101,7 @@ def backward(z):
     """The gradient of z with respect to everything it was made from.
 
     z: a Value  ->  None. Afterwards `grad` of each Value that has parents is dz/d(it), z's own 1.0, whatever stood there
-    before. At each leaf dz/d(leaf) is *added* to what `grad` held, so that calling backward twice gives a leaf twice its gradient.
+    before. At each leaf dz/d(leaf) is *added* to what `grad` held: after two calls a leaf has twice its gradient.
     """
     # solution
     nodes = newest_first(z)

@@ -85,12 +85,13 @@ for h in (1.0, 1e-1, 1e-2, 1e-4, 1e-8, 1e-12, 1e-15):
 #
 # The **chain rule** ties them together:
 #
-# $$ \frac{\partial L}{\partial x} = \sum_{y \,:\, x \text{ is a parent of } y}
+# $$ \frac{\partial L}{\partial x} = \sum_{y : x \text{ is a parent of } y}
 #    \frac{\partial L}{\partial y} \cdot \frac{\partial y}{\partial x}
 #    \qquad\qquad \frac{\partial L}{\partial L} = 1. $$
 #
 # In words: a nudge of $x$ reaches $L$ through everything that was made from $x$. Along each way it is stretched by the local
-# derivative and then by what lies behind; and what arrives along several ways adds up.
+# derivative and then by what lies behind; and what arrives along several ways adds up. (In $x \cdot x$ the same number is
+# both parents: that is two ways.)
 #
 # Each gradient on the right belongs to a number nearer to $L$. So we start at $L$, whose gradient is 1, and go back.
 
@@ -165,7 +166,7 @@ show(
 # is $x$.
 #
 # **Power** with a fixed exponent $n$. Write $x^n$ as $n$ factors $x$. Nudge them one after the other: each time the output
-# moves by $h$ times the product of the $n - 1$ others. Together the slope is $n \, x^{n-1}$. (This argument counts factors,
+# moves by $h$ times the product of the $n - 1$ others. Together the slope is $n x^{n-1}$. (This argument counts factors,
 # so it is for whole $n$; the formula holds for every $n$ where $x^n$ is defined and smooth. For $n = 0$ the slope is 0.)
 #
 # **tanh**, the squashing function, $\tanh x = \sinh x / \cosh x$. From $\sinh' = \cosh$, $\cosh' = \sinh$ and the quotient
@@ -216,16 +217,24 @@ class Number:
         out.send = send
         return out
 
-    def __mul__(self, other):
-        out = Number(self.data * other.data, (self, other))
 
-        def send():
-            self.grad += out.grad * other.data
-            other.grad += out.grad * self.data
+# %% [markdown]
+# The product is the same with other slopes. (In one file it would be a method; here it gets a cell of its own.)
 
-        out.send = send
-        return out
 
+# %%
+def multiply(self, other):
+    out = Number(self.data * other.data, (self, other))
+
+    def send():
+        self.grad += out.grad * other.data
+        other.grad += out.grad * self.data
+
+    out.send = send
+    return out
+
+
+Number.__mul__ = multiply
 
 # %% [markdown]
 # With that, and a 1 at the end, we can send by hand, in the order of the table above: first $L$, then $e$, then $d$.
@@ -314,16 +323,23 @@ def backward(z):
         node.send()
 
 
-for make, expected in ((lambda x: (x + x) + (x + x), 4.0), (lambda x: (x + x) + ((x + x) + x), 5.0)):
-    x = Number(3.0)
-    backward(make(x))
-    print("in topological order:", x.grad)
-    assert x.grad == expected
+# %%
+x = Number(3.0)
+y = x + x
+backward(y + y)
+print("4x, in topological order:", x.grad)
+assert x.grad == 4.0
+
+x = Number(3.0)
+y = x + x
+backward(y + (y + x))
+print("5x, in topological order:", x.grad)
+assert x.grad == 5.0
 
 # %% [markdown]
 # ### The program that breaks: `=` in place of `+=`
 #
-# In `__mul__` we wrote `self.grad += ...`. With `=`, all is well until a number is used twice. Then the second share
+# In `multiply` we wrote `self.grad += ...`. With `=`, all is well until a number is used twice. Then the second share
 # overwrites the first, and nothing crashes.
 
 
@@ -371,10 +387,9 @@ print("once:", first, "  twice:", x.grad)
 assert (first, x.grad) == (27.0, 72.0)
 
 # %% [markdown]
-# 72 is neither 27 nor 54. The leaf `x` kept its 27, and one may say that this is intended: two backward passes, so the sum of
-# both,
-# 54. But `y` in the middle kept its gradient as well, and sent the old one on together with the new:
-#     $27 + 9 + 2 \cdot 3 \cdot 6 = 72$. There are two things to separate:
+# 72 is neither 27 nor twice that. The leaf `x` kept its 27, and one may say that this is intended: two backward passes, so the
+# sum of both, 54. But `y` in the middle kept its gradient as well, and sent the old one on together with the new:
+# $27 + 9 + 2 \cdot 3 \cdot 6 = 72$. There are two things to separate:
 #
 # - What lies *between* must start each pass at zero. That is the engine's business.
 # - The *leaves* keep adding, and whoever wants a fresh gradient says so: in PyTorch and minigrad `zero_grad()`. It is useful
@@ -399,9 +414,30 @@ assert x.grad == 27.0
 # %% [markdown]
 # ## What closures cost
 #
-# The first engine is complete: add `tanh` and powers in the same way, and you can train with it. It is the form in which
-# micrograd made this idea popular (see Sources), and it is easy to explain. It has two limits that you should see with your
-# own eyes.
+# The first engine is complete. Another operation is another function of the same form; here is `tanh`, with the slope
+# $1 - y^2$ from above.
+
+
+# %%
+def tanh_with_closure(x):
+    y = math.tanh(x.data)
+    out = Number(y, (x,))
+
+    def send():
+        x.grad += out.grad * (1 - y * y)
+
+    out.send = send
+    return out
+
+
+x = Number(0.8)
+backward(tanh_with_closure(x))
+print("slope of tanh at 0.8:", x.grad, "  by nudging:", nudged(math.tanh, [0.8], 0))
+assert abs(x.grad - nudged(math.tanh, [0.8], 0)) < 1e-8
+
+# %% [markdown]
+# This is the form in which micrograd made the idea popular (see Sources), and it is easy to explain. It has two limits that
+# you should see with your own eyes.
 #
 # **Recursion.** `parents_first` calls itself, once for each step of the way back. Python stops at about a thousand.
 
@@ -574,7 +610,7 @@ print("20 random points: the engine and the nudges agree")
 # Now we use the gradients. *Gradient descent*: compute the loss, ask for the gradient of each parameter, and move each
 # parameter a little against its gradient, because that is downhill:
 #
-# $$ w \leftarrow w - \eta \, \frac{\partial L}{\partial w} $$
+# $$ w \leftarrow w - \eta \frac{\partial L}{\partial w} $$
 #
 # with a small step size $\eta$ (*learning rate*, `lr`). A **neuron** computes $\tanh(w_1 x_1 + w_2 x_2 + b)$: a weighted sum
 # of its inputs, squashed to between −1 and 1. We teach one to say +1 if at least one of two inputs is on, else −1. The loss
@@ -596,6 +632,7 @@ def squared_error(model, points):
     return total
 
 
+# %%
 def train(model, parameters, points, lr, steps):
     losses = []
     for _ in range(steps):
@@ -663,7 +700,7 @@ right.title.set_fontsize(10)
 left.title.set_fontsize(10)
 show(
     figure,
-    "The loss of one neuron stays high on 'exactly one of two'; two layers learn it, and where they say +1 lies a band between two lines.",
+    "One neuron's loss stays high on 'exactly one of two'; two layers learn it: they say +1 in a band between two lines.",
 )
 
 # %% [markdown]
@@ -780,7 +817,7 @@ assert x.grad == -3.0 and falling(2.0) == 7.0
 assert abs(falling(2.01) - 6.97) < 0.01**2
 
 # %% [markdown]
-# ### Q3. `y = x * x` and then `y = y * y`, three times in all. What is the gradient of the last `y` at $x = 1.1$? How many nodes are there?
+# ### Q3. Start with `y = x` and square it, `y = y * y`, three times. What is the gradient at $x = 1.1$? How many nodes?
 #
 # <details><summary>Answer</summary>
 #
@@ -919,5 +956,5 @@ assert (unsorted, x.grad) == (3.0, 5.0)
 # You will write `numerical_derivative`, the gradient of an expression by hand, a `Value` of your own with `+`, `*`, powers
 # and `tanh`, the order `newest_first`, `backward`, one `gradient_step`, and a `neuron`.
 #
-# `python -m tutorials start 01` puts `exercise.py` into your own folder, and `python -m tutorials check 01` says how far you
-# are.
+# `python -m tutorials start 01` puts them into your own folder, as `my_minigrad/lesson01.py`, and
+# `python -m tutorials check 01` says how far you are.

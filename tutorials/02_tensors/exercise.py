@@ -94,7 +94,8 @@ def getitem_backward(g, x, index):
 
 # ---------------------------------------------------------------- given: a tape
 
-RULES = {  # function -> one rule for each argument: rule(g, value, *arguments) -> a gradient in the shape of g or of the argument
+# function -> one rule for each argument: rule(g, value, *arguments) -> a gradient in the shape of g or of the argument
+RULES = {
     np.add: (lambda g, z, x, y: g, lambda g, z, x, y: g),
     np.multiply: (lambda g, z, x, y: g * y, lambda g, z, x, y: g * x),
     np.exp: (lambda g, y, x: g * y,),
@@ -104,7 +105,7 @@ births = itertools.count()
 
 
 class Tensor:
-    """An array (`data`) that remembers which function made it, from which Tensors: `fun` and `args` (None and () for a leaf)."""
+    """An array (`data`) that remembers which function made it (`fun`; None for a leaf), from which Tensors (`args`)."""
 
     def __init__(self, data, fun=None, args=()):
         self.data, self.grad, self.fun, self.args, self.born = np.asarray(data), None, fun, args, next(births)
@@ -132,9 +133,9 @@ def newest_first(z):
 def backward(z, g):
     """Run the reverse pass from z, whose gradient is g, by the table RULES.
 
-    z: a Tensor; g: array of its shape  ->  None. Afterwards each leaf's `grad` holds its gradient, an array in the leaf's shape; if
-    something stood there before, the gradient is added to it. `grad` of what is no leaf stays None. No array that was there
-    before, g too, is written into: several nodes may hold the same one.
+    z: a Tensor; g: array of its shape  ->  None. Afterwards each leaf's `grad` holds its gradient, an array in the leaf's
+    shape; if something stood there before, the gradient is added to it. `grad` of what is no leaf stays None. No array that
+    was there before, g too, is written into: several nodes may hold the same one.
 
     node.fun and node.args say what to look up: RULES[node.fun] has one rule for each of node.args, called with the
     gradient of the node, node.data, and the arrays of all its arguments.

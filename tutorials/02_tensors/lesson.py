@@ -56,8 +56,8 @@ from tutorials import show
 #
 # An operation makes $y$ from $x$. Its backward rule is given $g$ and returns the gradient of $x$, **in the shape of $x$**:
 #
-# $$ \frac{\partial L}{\partial x_i} = \sum_j g_j \, \frac{\partial y_j}{\partial x_i}
-#    \qquad \text{for each index } i \text{ of } x, \; j \text{ of } y. $$
+# $$ \frac{\partial L}{\partial x_i} = \sum_j g_j \frac{\partial y_j}{\partial x_i}
+#    \qquad \text{for each index } i \text{ of } x, j \text{ of } y. $$
 #
 # The numbers $\partial y_j / \partial x_i$ form a matrix, the *Jacobian*. The sum is the vector $g$ times that matrix, so
 # such a rule is called a *vector-Jacobian product*, `vjp`. The matrix itself is never made. For an elementwise product of a
@@ -93,12 +93,12 @@ for a, b in (((2, 3), (3,)), ((2, 3), (2, 1)), ((2, 1, 3), (4, 1)), ((2, 3), ())
 #
 # $$ g = \begin{pmatrix} 1 & 0 & 2 \\ 0 & 1 & 1 \end{pmatrix}. $$
 #
-# Each $z_{ij} = x_{ij} \, b_j$ is a product of two numbers, so by lesson 01 it sends $g_{ij} b_j$ to $x_{ij}$ and
+# Each $z_{ij} = x_{ij} b_j$ is a product of two numbers, so by lesson 01 it sends $g_{ij} b_j$ to $x_{ij}$ and
 # $g_{ij} x_{ij}$ to $b_j$:
 #
 # $$ \frac{\partial L}{\partial x} = \begin{pmatrix} 10 & 0 & 60 \\ 0 & 20 & 30 \end{pmatrix}, \qquad
-#    \text{to } b: \; \begin{pmatrix} 1 & 0 & 6 \\ 0 & 5 & 6 \end{pmatrix}
-#    \;\longrightarrow\; \frac{\partial L}{\partial b} = \begin{pmatrix} 1 & 5 & 12 \end{pmatrix}. $$
+#    \text{to } b: \begin{pmatrix} 1 & 0 & 6 \\ 0 & 5 & 6 \end{pmatrix}
+#    \longrightarrow \frac{\partial L}{\partial b} = \begin{pmatrix} 1 & 5 & 12 \end{pmatrix}. $$
 #
 # $b_3$ was used in both rows. Two shares arrive at it, and they add up: $2 \cdot 3 + 1 \cdot 6 = 12$. The gradient of $b$ has
 # the shape of $b$, as it must.
@@ -247,7 +247,7 @@ assert (max_backward(np.array([1.0, 1.0]), rows, axis=1) == [[0.5, 0, 0.5], [0, 
 #
 # $y = x[\text{index}]$ picks numbers: $y_k = x_{i_k}$, where $i_k$ is the $k$-th index. From the definition,
 #
-# $$ \frac{\partial L}{\partial x_i} = \sum_{k \,:\, i_k = i} g_k. $$
+# $$ \frac{\partial L}{\partial x_i} = \sum_{k : i_k = i} g_k. $$
 #
 # Start with zeros, and add each $g_k$ at the place it came from: *scatter-add*. If an index occurs twice, that number was
 # used twice, and two shares add up. That is no exotic case. A table of word vectors is indexed with the words of a text
@@ -444,6 +444,7 @@ for shapes in (((2, 3), (3,), (2, 1)), ((3, 3), (3,), (3, 1)), ((2, 1, 3), (4, 1
     assert gradcheck((lambda x, b, s: ours(x, b, s)[1].data, ours_back), arrays)
     print("our tape is right for", shapes)
 
+# %%
 leaf = lambda *shape: mg.tensor(rng.standard_normal(shape), requires_grad=True)  # noqa: E731
 for name, fun in (
     ("max", lambda x: x.amax(1)),
@@ -546,9 +547,8 @@ except TypeError as error:
 # %%
 u, v = np.ones((2, 1, 3)), np.ones((4, 1))
 g4 = np.ones((2, 4, 3))
-print(
-    f"each number of (2, 1, 3) was used {unbroadcast(g4, u.shape)[0, 0, 0]:g} times, each of (4, 1) {unbroadcast(g4, v.shape)[0, 0]:g} times"
-)
+print("each number of (2, 1, 3) was used", unbroadcast(g4, u.shape)[0, 0, 0], "times")
+print("each number of (4, 1) was used", unbroadcast(g4, v.shape)[0, 0], "times")
 assert unbroadcast(g4, u.shape).shape == u.shape and (unbroadcast(g4, u.shape) == 4).all()
 assert unbroadcast(g4, v.shape).shape == v.shape and (unbroadcast(g4, v.shape) == 6).all()
 
@@ -636,7 +636,7 @@ print(t.grad.data)
 assert t.grad.data.tolist() == [100, 0, 1011, 0]
 
 # %% [markdown]
-# ### Q4. Let $y = x - \bar{x}$, where $\bar{x}$ is the mean of the vector $x$. With $g = (1, 2, 6)$, what is the gradient of $x$?
+# ### Q4. Let $y = x - \bar{x}$, with $\bar{x}$ the mean of the vector $x$. With $g = (1, 2, 6)$, what is $x$'s gradient?
 #
 # <details><summary>Answer</summary>
 #
@@ -672,7 +672,7 @@ print(f"{n * n * 4:.0e} bytes, and {kept:,}")
 assert n * n * 4 == 4 * 10**12 and kept == 4 * 10**6
 
 # %% [markdown]
-# ### Q6. The max of $(2, 5, 5, 5)$ arrives with $g = 1$. What do the entries get, and what would they get if each of the largest got all of $g$?
+# ### Q6. What do the entries of $(2, 5, 5, 5)$ get from their max, with $g = 1$? Why not all of $g$ for each of the largest?
 #
 # <details><summary>Answer</summary>
 #
@@ -741,5 +741,5 @@ assert outcomes == {"w": 5.0, "x": "refused"}
 # You will write `unbroadcast`, `add_backward`, `mul_backward`, `sum_backward`, `mean_backward`, `max_backward`,
 # `getitem_backward`, and at last `backward`, the reverse pass over a table of rules.
 #
-# `python -m tutorials start 02` puts `exercise.py` into your own folder, and `python -m tutorials check 02` says how far you
-# are.
+# `python -m tutorials start 02` puts them into your own folder, as `my_minigrad/lesson02.py`, and
+# `python -m tutorials check 02` says how far you are.

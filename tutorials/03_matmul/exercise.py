@@ -83,7 +83,7 @@ def batched_matmul_backward(g, x, y):
 
 
 def matmul_flops(x_shape, y_shape):
-    """How many operations a product of matrices takes, counting a multiplication and an addition as two: 2 n k m for (n, k) @ (k, m).
+    """How many operations a product of matrices takes: 2 n k m for (n, k) @ (k, m), a multiplication and an addition being two.
 
     x_shape, y_shape: shapes of at least two axes, whose batch axes broadcast (np.broadcast_shapes)
     ->  the tuple (forward, backward) of whole numbers; backward: both gradients, without the sums over stretched batch axes

@@ -49,12 +49,12 @@ def T(x):
 #
 # $X$ has shape $(n, k)$, $Y$ has shape $(k, m)$, and $Z = XY$ has shape $(n, m)$:
 #
-# $$ Z_{ij} = \sum_{p=1}^{k} X_{ip} \, Y_{pj}. $$
+# $$ Z_{ij} = \sum_{p=1}^{k} X_{ip} Y_{pj}. $$
 #
 # $G$ is the gradient of $Z$, so of shape $(n, m)$: $G_{ij} = \partial L / \partial Z_{ij}$. We look for
 # $\partial L / \partial X$, of shape $(n, k)$, and $\partial L / \partial Y$, of shape $(k, m)$. The claim:
 #
-# $$ \frac{\partial L}{\partial X} = G \, Y^\top, \qquad \frac{\partial L}{\partial Y} = X^\top G. $$
+# $$ \frac{\partial L}{\partial X} = G Y^\top, \qquad \frac{\partial L}{\partial Y} = X^\top G. $$
 
 # %% [markdown]
 # ## A worked example by hand
@@ -111,7 +111,7 @@ for axes, (title, numbers, (row, column)) in zip(panels, [*marked, ("gradient: 2
 panels[0].set_ylabel("row", fontsize=9)
 show(
     figure,
-    "X[1, 2] is used in row 1 of the product, each time with a number of Y's row 2; its gradient is the dot product of those rows.",
+    "X[1, 2] is used in row 1 of the product, with Y's row 2: its gradient is that row of G times that row of Y.",
 )
 
 # %% [markdown]
@@ -193,7 +193,7 @@ assert sum(right for _, right in fitting(3, 3, 3)) == 1
 # | $X Y$ | $(n,k)(k,m) \to (n,m)$ | $G Y^\top$ | $X^\top G$ |
 # | $X v$ | $(n,k)(k) \to (n)$ | $g v^\top$, an outer product | $X^\top g$ |
 # | $u Y$ | $(k)(k,m) \to (m)$ | $Y g$ | $u g^\top$, an outer product |
-# | $u \cdot v$ | $(k)(k) \to ()$ | $g \, v$ | $g \, u$ |
+# | $u \cdot v$ | $(k)(k) \to ()$ | $g v$ | $g u$ |
 #
 # The outer product $g v^\top$ has entry $g_i v_j$: $X_{ij}$ is used once, in $y_i$, where it meets $v_j$. NumPy's trap here
 # is that `.T` of a vector is the same vector. `np.outer(g, v)` or `g[:, None] * v` says what is meant.
@@ -233,12 +233,12 @@ assert not np.allclose(silent, g_cube @ T(cube))
 #
 # The axes of the batch follow the rules of lesson 02: a length of 1, or no axis at all, is repeated. Take shapes
 #
-# $$ (2, 1, 3, 4) \; @ \; (5, 4, 2) \to (2, 5, 3, 2). $$
+# $$ (2, 1, 3, 4) @ (5, 4, 2) \to (2, 5, 3, 2). $$
 #
 # Each of the 2 matrices of $X$ meets each of the 5 of $Y$. So each was used several times, and its gradients add up. First
 # the formula for each of the ten products, then lesson 02's `unbroadcast`:
 #
-# - $G \, Y^\top$ has shape (2, 5, 3, 4). $X$ was repeated along axis 1: sum over it, and keep it as length 1.
+# - $G Y^\top$ has shape (2, 5, 3, 4). $X$ was repeated along axis 1: sum over it, and keep it as length 1.
 # - $X^\top G$ has shape (2, 5, 4, 2). $Y$ had no axis 0: sum over it, and it is gone.
 
 
@@ -264,10 +264,11 @@ for left, right in (((2, 1, 3, 4), (5, 4, 2)), ((3, 4), (5, 4, 2)), ((2, 3, 4), 
 # A layer with weights and bias, in PyTorch's convention: the weight has a *row* for each neuron, so its shape is (out, in),
 # and
 #
-# $$ y = x W^\top + b, \qquad x: (N, \text{in}), \quad W: (\text{out}, \text{in}), \quad b: (\text{out},), \quad y: (N, \text{out}). $$
+# $$ y = x W^\top + b, \qquad x: (N, \text{in}), \quad W: (\text{out}, \text{in}), \quad b: (\text{out},), \quad
+#    y: (N, \text{out}). $$
 #
 # We need no new derivation. Let $g$, of shape (N, out), be the gradient of $y$. The product is $x$ times $W^\top$, so by the
-# first rule $x$ gets $g \, (W^\top)^\top = g W$. $W^\top$ gets $x^\top g$, so $W$ gets its transpose, $g^\top x$. And $b$ was
+# first rule $x$ gets $g (W^\top)^\top = g W$. $W^\top$ gets $x^\top g$, so $W$ gets its transpose, $g^\top x$. And $b$ was
 # copied into each row, so it gets the sum over the rows:
 #
 # $$ \frac{\partial L}{\partial x} = g W, \qquad \frac{\partial L}{\partial W} = g^\top x, \qquad
@@ -329,7 +330,7 @@ assert gradcheck_pair(lambda x: np.transpose(x, axes), lambda g, x: np.transpose
 #
 # Each of the $n m$ entries of $XY$ is a sum of $k$ products: $k$ multiplications and $k - 1$ additions. The usual count is
 #
-# $$ \text{FLOPs}(X Y) = 2 \, n \, k \, m $$
+# $$ \text{FLOPs}(X Y) = 2 n k m $$
 #
 # (FLOP: one operation on floating-point numbers). Backward does two products. $G Y^\top$ is (n, m)(m, k), $2nmk$, and
 # $X^\top G$ is (k, n)(n, m), $2knm$. **Backward costs twice the forward; a training step three times the forward.** For a
@@ -356,6 +357,7 @@ def rate(n, m, rounds=5):
     return 2 * n * n * m / best / 1e9
 
 
+# %%
 sizes = (8, 16, 32, 64, 128, 256, 512)
 square, thin = [rate(n, n) for n in sizes], [rate(n, 1) for n in sizes]
 for n, s, t in zip(sizes, square, thin, strict=True):
@@ -373,7 +375,7 @@ axes_.set_title("One large matrix product does far more arithmetic a second (mea
 axes_.legend(fontsize=9)
 show(
     figure,
-    "Operations a second by size: the product of two matrices soon runs at a high rate, a matrix times a vector stays far below it.",
+    "Operations a second by size: a product of two matrices soon runs at a high rate, a matrix times a vector far below it.",
 )
 
 # %% [markdown]
@@ -398,6 +400,7 @@ def best_time(fun, rounds=7):
     return min(times)
 
 
+# %%
 def many():
     return (T(g) @ x).sum(axis=0)
 
@@ -408,9 +411,7 @@ def one():
 
 assert np.allclose(many(), one(), atol=1e-3)
 temporary = batch * width * width * 4
-print(
-    f"a product for each entry of the batch, then the sum: {best_time(many) * 1e3:.2f} ms, {temporary / 1e6:.1f} MB in between"
-)
+print(f"a product for each entry of the batch, then the sum: {best_time(many) * 1e3:.2f} ms, {temporary:,} bytes in between")
 print(f"one product over all rows: {best_time(one) * 1e3:.2f} ms, nothing in between")
 assert temporary == 8_388_608
 
@@ -541,7 +542,7 @@ print(g.shape, (g @ y.T).shape, (x.T @ g).shape)
 assert (g.shape, (g @ y.T).shape, (x.T @ g).shape) == ((5, 2), (5, 7), (7, 2))
 
 # %% [markdown]
-# ### Q2. $L$ is the sum of all entries of $X Y$. What is the gradient of $X$, in words? Of $X_{11}$, if row 1 of $Y$ is $(3, -1, 5)$?
+# ### Q2. $L$ is the sum of all entries of $X Y$, and row 1 of $Y$ is $(3, -1, 5)$. What is the gradient of $X_{11}$?
 #
 # <details><summary>Answer</summary>
 #
@@ -590,7 +591,7 @@ print(A_m.grad.tolist())
 assert np.allclose(A_m.grad.data, [[3, 4, 5], [6, 8, 10]])
 
 # %% [markdown]
-# ### Q5. A linear layer from 512 to 2,048 sees 32 sequences of 128 tokens. How many FLOPs forward, and in the whole training step?
+# ### Q5. A linear layer from 512 to 2,048 sees 32 sequences of 128 tokens. How many FLOPs forward, and in a training step?
 #
 # <details><summary>Answer</summary>
 #
@@ -625,7 +626,7 @@ print((x @ y).shape, dx.max(), dy.max())
 assert (x @ y).shape == (8, 3, 6, 5) and (dx == 15).all() and (dy == 48).all()
 
 # %% [markdown]
-# ### Q7. Someone writes the gradient of $X$ in $X Y$ as $Y^\top G$, and the tests with $Y$ = `np.eye(3)` pass. Why? Which test finds it?
+# ### Q7. Someone writes the gradient of $X$ as $Y^\top G$, and tests with $Y$ = `np.eye(3)` pass. Why? Which test finds it?
 #
 # <details><summary>Answer</summary>
 #
@@ -672,5 +673,5 @@ assert refused
 # You will write `outer_backward`, `matvec_backward`, `matmul_backward` for two matrices, `linear_backward`,
 # `permute_backward`, `batched_matmul_backward` with broadcasting, and `matmul_flops`.
 #
-# `python -m tutorials start 03` puts `exercise.py` into your own folder, and `python -m tutorials check 03` says how far you
-# are.
+# `python -m tutorials start 03` puts them into your own folder, as `my_minigrad/lesson03.py`, and
+# `python -m tutorials check 03` says how far you are.
