@@ -1,0 +1,162 @@
+"""Exercises of lesson 18: gradients of gradients.
+
+Write each function where it says so; `python -m tutorials check 18` tests this file and explains.
+Here you use minigrad: mg.grad with create_graph=True is the door. (minigrad.func has most of this ready-made: write it
+yourself.) Dual needs nothing. Functions f are given tensors and return tensors; arrays are float64.
+"""
+
+import math
+
+import numpy as np
+
+import minigrad as mg
+
+
+def hvp(f, x, v):
+    """The Hessian of f at x times v, without the Hessian.
+
+    f: tensor (n,) -> tensor of a single number, which is not linear in x; x, v: arrays (n,)  ->  array (n,)
+    """
+    # solution
+    x = mg.tensor(x, requires_grad=True)
+    (g,) = mg.grad(f(x), x, create_graph=True)
+    (h,) = mg.grad((g * v).sum(), x)
+    return h.data
+    # end
+
+
+def hessian(f, x):
+    """All second derivatives of f at x, H[i, j] = d(df/dx_i)/dx_j.
+
+    f: tensor (n,) -> tensor of a single number; x: array (n,)  ->  array (n, n)
+    Where f is linear in x, its gradient is a constant (its requires_grad is False) and the Hessian is zero.
+    """
+    # solution
+    x = mg.tensor(x, requires_grad=True)
+    (g,) = mg.grad(f(x), x, create_graph=True)
+    if not g.requires_grad:
+        return np.zeros((len(g), len(g)))
+    return np.stack([mg.grad(gi, x, retain_graph=True)[0].data for gi in g])
+    # end
+
+
+def newton_step(f, x):
+    """x - H^{-1} g, where g is the gradient and H the Hessian of f at x: the lowest point of the bowl that f looks like from x.
+
+    f: tensor (n,) -> tensor of a single number; x: array (n,)  ->  array (n,). x is left as it is. (Solve, do not invert.)
+    """
+    # solution
+    at = mg.tensor(x, requires_grad=True)
+    (g,) = mg.grad(f(at), at)
+    return x - np.linalg.solve(hessian(f, x), g.data)
+    # end
+
+
+def largest_curvature(f, x, v, steps):
+    """Power iteration: `steps` times v <- H v / |H v|, from the given v; then the curvature v^T H v along the v reached.
+
+    f: tensor (n,) -> tensor of a single number; x, v: arrays (n,)  ->  a number
+    H is f's Hessian at x; the result tends to its eigenvalue of the largest size, with its sign. v need not have length 1;
+    with steps = 0 it is brought to length 1 before v^T H v.
+    """
+    # solution
+    for _ in range(steps):
+        v = hvp(f, x, v)
+        v = v / np.linalg.norm(v)
+    v = v / np.linalg.norm(v)
+    return v @ hvp(f, x, v)
+    # end
+
+
+def gradient_penalty(critic, x):
+    """The mean over rows i of (|d critic(x)_i / d x_i| - 1)^2, as a tensor that can be differentiated by the critic's weights.
+
+    critic: tensor (N, d) -> tensor (N,), each row by itself; x: array (N, d)  ->  tensor of a single number
+    |.| is the length of a row's gradient: the root of the sum of its squares.
+    """
+    # solution
+    x = mg.tensor(x, requires_grad=True)
+    (slopes,) = mg.grad(critic(x).sum(), x, create_graph=True)
+    lengths = mg.sqrt((slopes * slopes).sum(-1))
+    return ((lengths - 1) ** 2).mean()
+    # end
+
+
+def jvp(f, x, t):
+    """J t: how f's value moves when x moves along t, by two vjps.
+
+    f: tensor (n,) -> tensor (m,); x, t: arrays (n,)  ->  array (m,)
+    J[k, i] = d f_k / d x_i. Two calls of mg.grad, whatever n and m are.
+    """
+    # solution
+    x = mg.tensor(x, requires_grad=True)
+    y = f(x)
+    g = mg.tensor(np.zeros(y.shape), requires_grad=True)
+    (pulled,) = mg.grad(y, x, g, create_graph=True)
+    (moved,) = mg.grad((pulled * t).sum(), g)
+    return moved.data
+    # end
+
+
+class Dual:
+    """Forward mode: a number and its slope, value + slope eps, with eps^2 = 0.
+
+    Every operation gives a new Dual; other operands may be plain numbers, whose slope is 0.
+    """
+
+    def __init__(self, value, slope=0.0):
+        self.value, self.slope = value, slope
+
+    @staticmethod
+    def of(x):
+        """Given to you: x if it is a Dual, else x as a Dual of slope 0."""
+        return x if isinstance(x, Dual) else Dual(x)
+
+    def __add__(self, other):
+        """self + other."""
+        other = Dual.of(other)
+        # solution
+        return Dual(self.value + other.value, self.slope + other.slope)
+        # end
+
+    def __mul__(self, other):
+        """self * other: the product rule."""
+        other = Dual.of(other)
+        # solution
+        return Dual(self.value * other.value, self.slope * other.value + self.value * other.slope)
+        # end
+
+    def __truediv__(self, other):
+        """self / other: the quotient rule."""
+        other = Dual.of(other)
+        # solution
+        value = self.value / other.value
+        return Dual(value, (self.slope - value * other.slope) / other.value)
+        # end
+
+    def exp(self):
+        """e to the power of self."""
+        # solution
+        value = math.exp(self.value)
+        return Dual(value, value * self.slope)
+        # end
+
+    def sin(self):
+        """The sine of self."""
+        # solution
+        return Dual(math.sin(self.value), math.cos(self.value) * self.slope)
+        # end
+
+    def __neg__(self):
+        return self * -1.0
+
+    def __sub__(self, other):
+        return self + -Dual.of(other)
+
+    def __rsub__(self, other):
+        return Dual.of(other) - self
+
+    def __rtruediv__(self, other):
+        return Dual.of(other) / self
+
+    __radd__, __rmul__ = __add__, __mul__
