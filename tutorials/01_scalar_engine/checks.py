@@ -49,6 +49,10 @@ numerical_derivative.wrong(
     "2 * h",
 )
 numerical_derivative.wrong(
+    "You nudge by h / 2 to each side. That is a good slope too, but here h is the nudge to each side: x + h and x - h.",
+    body="return (f(x + h / 2) - f(x - h / 2)) / h",
+)
+numerical_derivative.wrong(
     "The sign is turned around: take the upper point's value minus the lower one's.",
     "f(x + h) - f(x - h)",
     "f(x - h) - f(x + h)",

@@ -166,8 +166,8 @@ show(
 # is $x$.
 #
 # **Power** with a fixed exponent $n$. Write $x^n$ as $n$ factors $x$. Nudge them one after the other: each time the output
-# moves by $h$ times the product of the $n - 1$ others. Together the slope is $n x^{n-1}$. (This argument counts factors,
-# so it is for whole $n$; the formula holds for every $n$ where $x^n$ is defined and smooth. For $n = 0$ the slope is 0.)
+# moves by $h$ times the product of the $n - 1$ others. Together the slope is $n x^{n-1}$. (This argument counts factors, so
+# it is for whole $n$; the formula holds for every $n$ where $x^n$ is defined and smooth. For $n = 0$ the slope is 0.)
 #
 # **tanh**, the squashing function, $\tanh x = \sinh x / \cosh x$. From $\sinh' = \cosh$, $\cosh' = \sinh$ and the quotient
 # rule:
@@ -387,8 +387,8 @@ print("once:", first, "  twice:", x.grad)
 assert (first, x.grad) == (27.0, 72.0)
 
 # %% [markdown]
-# 72 is neither 27 nor twice that. The leaf `x` kept its 27, and one may say that this is intended: two backward passes, so the
-# sum of both, 54. But `y` in the middle kept its gradient as well, and sent the old one on together with the new:
+# 72 is neither 27 nor twice that. The leaf `x` kept its 27, and one may say that this is intended: two backward passes, so
+# the sum of both, 54. But `y` in the middle kept its gradient as well, and sent the old one on together with the new:
 # $27 + 9 + 2 \cdot 3 \cdot 6 = 72$. There are two things to separate:
 #
 # - What lies *between* must start each pass at zero. That is the engine's business.

@@ -119,6 +119,11 @@ add_backward.wrong(
     "g, g",
 )
 add_backward.wrong(
+    "The first gradient is right. The second argument may have been stretched as well: unbroadcast both.",
+    "unbroadcast(g, y.shape)",
+    "g",
+)
+add_backward.wrong(
     "The two shapes are exchanged: the first gradient belongs to x.",
     "unbroadcast(g, x.shape), unbroadcast(g, y.shape)",
     "unbroadcast(g, y.shape), unbroadcast(g, x.shape)",
@@ -386,6 +391,11 @@ max_backward.wrong(
     "Every entry gets g, as in a sum. Only the largest entries move the maximum.",
     "shares * sum_backward(g, x, axis, keepdims)",
     "sum_backward(g, x, axis, keepdims)",
+)
+max_backward.wrong(
+    "You multiply by g as it is. Without keepdims its axis is gone, and it lines up at the right: put it back, as sum_backward does.",
+    "shares * sum_backward(g, x, axis, keepdims)",
+    "shares * g",
 )
 max_backward.wrong(
     "You count the ties over the whole array. Count them along the axis, with keepdims=True.",

@@ -567,8 +567,11 @@ assert bias.grad.data.tolist() == [0, 0, 0]
 # gradient of shape (2, 3) for a bias of shape (3,), `b = b - lr * grad` gives a bias of shape (2, 3), and from then on the
 # model is another one. In place, `b -= ...`, NumPy refuses. Compare shapes: a gradient has its parameter's.
 #
-# **"My loss is 10 times smaller when the batch is 10 times larger."** `mean` divides by the batch, `sum` does not. Neither is
-# wrong, but the step size belongs to one of them.
+# **"My loss is 10 times larger with a batch 10 times as large."** `sum` adds up over the batch, `mean` divides by it. Neither
+# is wrong, but the gradients differ by the same factor, so a step size that suits one does not suit the other.
+#
+# **"`w -= lr * w.grad` is refused."** The update would be recorded as a part of the computation, and `w` would no longer be
+# what the history says it was. Updates belong inside `with mg.no_grad():`, as in lesson 01 they were made on `data`.
 #
 # **"(n,) or (n, 1)?"** Predictions of shape (n, 1) minus targets of shape (n,) broadcast to (n, n): each prediction is
 # compared with every target. The loss is a number, training runs, and every prediction is drawn to the mean of all targets.
@@ -578,6 +581,13 @@ assert bias.grad.data.tolist() == [0, 0, 0]
 predictions, targets = np.zeros((4, 1)), np.array([1.0, 2.0, 3.0, 4.0])
 print("shape of the difference:", (predictions - targets).shape, "and after squeezing:", (predictions[:, 0] - targets).shape)
 assert (predictions - targets).shape == (4, 4)
+w = mg.ones(3, requires_grad=True)
+try:
+    w -= 0.1
+except RuntimeError as error:
+    print(error)
+    refused = "no_grad" in str(error)
+assert refused
 grown = np.zeros(3) - 0.1 * (g * x)  # the gradient was not unbroadcast
 print("a bias of shape (3,) after one careless step:", grown.shape)
 assert grown.shape == (2, 3)

@@ -224,7 +224,7 @@ linear_backward.wrong(
 linear_backward.wrong(
     "You average over the rows. Each row's share counts in full; if the loss is a mean, g has the division in it already.",
     "g_rows.sum(axis=0)",
-    "g_rows.mean(axis=0)",
+    "g_rows.sum(axis=0) / max(len(g_rows), 1)",
 )
 linear_backward.wrong(
     "The bias was copied along all axes but the last. You sum over the first only.",
