@@ -177,7 +177,7 @@ best_step = lesson.exercise(
         "Compute the size of the error for every step; np.argmin says where the smallest is; return the step there.",
         "errors = [abs(... - slope) for h in steps]; return steps[np.argmin(errors)].",
     ),
-    why="Half of all gradient checks that fail without a mistake in the code were made with a wrong step, or in float32.",
+    why="A check with a wrong step, or in float32, blames right code: then it is the measurement that has to be mended.",
 )
 
 

@@ -16,6 +16,12 @@
 
 # %%
 import numpy as np
+from matplotlib.figure import Figure
+
+import minigrad as mg
+from minigrad.autograd import RULES
+from minigrad.gradcheck import check_pair, gradcheck, gradcheck_pair, locate
+from tutorials import show
 
 rng = np.random.default_rng(4)
 np.set_printoptions(precision=4, suppress=True)
@@ -66,8 +72,8 @@ assert abs(final["right: 1 - y * y"] - final["wrong: 1 - y"]) > 0.3
 #
 # A backward is checked for a function $y = f(x)$ whose output is an array. It gets $g$, the gradient of the value (the shape
 # of $y$), and claims to return the gradient of $x$ (the shape of $x$). So draw a $g$, make a number of the output,
-# $L(x) = \sum_k g_k f(x)_k$, and compare: $\partial L / \partial y_k$ is $g_k$ exactly, so backward, given $g$, must
-# return the gradient of this $L$.
+# $L(x) = \sum_k g_k f(x)_k$, and compare: $\partial L / \partial y_k$ is $g_k$ exactly, so backward, given $g$, must return
+# the gradient of this $L$.
 #
 # To judge "compare", minigrad uses one definition of the **relative error** of a gradient $a$ and a measured $n$:
 #
@@ -159,12 +165,8 @@ for dtype in (np.float64, np.float32):
 # Now measure it: the derivative of $\sin$ at a hundred points between 0.5 and 1.5, with steps from $10^{-1}$ to $10^{-14}$.
 # The picture shows the median error of the hundred.
 
+
 # %%
-from matplotlib.figure import Figure  # noqa: E402
-
-from tutorials import show  # noqa: E402
-
-
 def error_of(difference, dtype, h):
     points = np.linspace(0.5, 1.5, 100).astype(dtype)
     measured = difference(np.sin, points, dtype(h))
@@ -230,6 +232,8 @@ def check(forward, backward, x, g):
     """How far backward(g, x) is from the measured gradient of sum(g * forward(x))."""
     return relative_error(backward(g, x), numerical_gradient(lambda x: (g * forward(x)).sum(), x))
 
+
+print("slopes of a sum of squares:", numerical_gradient(lambda x: (x * x).sum(), np.array([1.0, -2.0])))
 
 # %% [markdown]
 # Lesson 03's product first. For $y = xW$ the gradient of $x$ is $g W^T$; a beginner might leave out the transpose, which
@@ -332,10 +336,8 @@ assert abs(complex_step(np.sin, 1.0) - np.cos(1.0)) < 1e-15 and complex_step(np.
 # usually get wrong: a missing factor, a sign, a transpose, a sum that broadcasting needs ... A guess is offered only if it
 # explains every entry.
 
+
 # %%
-from minigrad.gradcheck import gradcheck_pair  # noqa: E402
-
-
 def said(forward, backward, *inputs):
     try:
         print("right:", gradcheck_pair(forward, backward, inputs))
@@ -355,10 +357,6 @@ said(lambda x, b: x + b, lambda g, x, b: (g, g.sum(axis=0)), x, bias)
 # spoil the rule of `tanh` for a moment, with the typing mistake from the beginning.
 
 # %%
-import minigrad as mg  # noqa: E402
-from minigrad.autograd import RULES  # noqa: E402
-from minigrad.gradcheck import gradcheck, locate  # noqa: E402
-
 X = mg.tensor(x, requires_grad=True)
 V = mg.tensor(W, requires_grad=True)
 
@@ -406,8 +404,6 @@ show(figure, "The central difference of relu near 0 rises from 0 to 1 over two s
 # them. The same happens where two entries tie for a maximum.
 
 # %%
-from minigrad.gradcheck import check_pair  # noqa: E402
-
 print(check_pair(relu, lambda g, x: g * (x > 0), [np.array([1.0, 0.0, -1.0, 3e-6])]))
 result = check_pair(relu, lambda g, x: g * (x > 0), [np.array([1.0, 0.0, -1.0, 3e-6])])[0]
 assert result.kinks == 2

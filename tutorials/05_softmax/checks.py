@@ -105,8 +105,8 @@ softmax_backward = lesson.exercise(
         "From g subtract its mean, weighted by the probabilities y; multiply what is left by y.",
         "y * (g - s), where s is the sum of g * y along the last axis, with keepdims=True.",
     ),
-    why="This line is the whole backward of attention's weights; without its sum a Transformer trains on wrong gradients "
-    "and seems merely slow.",
+    why="This line is the whole backward of attention's weights; without its sum they are trained on wrong gradients, and "
+    "nothing crashes.",
 )
 
 

@@ -16,6 +16,12 @@
 
 # %%
 import numpy as np
+from matplotlib.figure import Figure
+
+import minigrad as mg
+import minigrad.nn.functional as F
+from minigrad.gradcheck import gradcheck_pair
+from tutorials import show
 
 rng = np.random.default_rng(5)
 np.set_printoptions(precision=4, suppress=True)
@@ -294,9 +300,6 @@ print(cross_entropy_backward(logits, targets))
 # `minigrad/kernels/losses.py` those of cross-entropy. Both tiers must agree, and ours must agree with both.
 
 # %%
-import minigrad as mg  # noqa: E402
-import minigrad.nn.functional as F  # noqa: E402
-
 tensor = mg.tensor(logits, requires_grad=True)
 loss = F.cross_entropy(tensor, mg.tensor(targets))
 loss.backward()
@@ -312,8 +315,6 @@ print("minigrad's loss and gradient equal ours:", loss.item())
 # finite differences of $\sum g \cdot y$. `gradcheck_pair` does it for a forward and a backward in plain NumPy.
 
 # %%
-from minigrad.gradcheck import gradcheck_pair  # noqa: E402
-
 x = rng.standard_normal((3, 5))
 assert gradcheck_pair(softmax, lambda g, y, x: softmax_backward(g, y), [x])
 assert gradcheck_pair(logsumexp, lambda g, x: g[..., None] * softmax(x), [x])
@@ -338,7 +339,7 @@ else:
 # gradient is 0, and a backward that returns zeros passes. With a random $g$ it does not.
 
 # %%
-zeros = lambda g, y, x: np.zeros_like(x)  # noqa: E731
+zeros = lambda g, y, x: np.zeros_like(x)
 ones = np.ones((3, 5))
 print("with g = 1 the right gradient is", np.abs(softmax_backward(ones, softmax(x))).max().round(12), "everywhere")
 try:
@@ -359,10 +360,6 @@ else:
 # wrong.
 
 # %%
-from matplotlib.figure import Figure  # noqa: E402
-
-from tutorials import show  # noqa: E402
-
 margin = np.linspace(-10, 10, 201)  # right logit minus wrong logit, two classes
 right = softmax(np.stack([margin, 0 * margin], -1))[:, 0]
 figure = Figure(figsize=(7, 3.8), layout="constrained")

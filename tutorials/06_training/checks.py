@@ -15,8 +15,7 @@ sgd_step = lesson.exercise(
         "First the new velocity, momentum * v + g; then move x by lr times the new velocity, against its sign.",
         "v = momentum * v + g; return x - lr * v, v (a new array: v *= ... would change the caller's).",
     ),
-    why="Momentum turns a jitter from wall to wall of a valley into a run along its floor; this line still trains many "
-    "vision models.",
+    why="Momentum turns a jitter from wall to wall of a valley into a run along its floor.",
 )
 
 
@@ -94,8 +93,8 @@ adam_step = lesson.exercise(
         "mean = m / (1 - betas[0] ** t), square = v / (1 - betas[1] ** t), and x * (1 - lr * weight_decay) - lr * mean / "
         "(np.sqrt(square) + eps).",
     ),
-    why="Nearly every Transformer was trained with these four lines, and each of the mistakes below has been published in "
-    "somebody's code.",
+    why="The Transformer of 2017 was trained with Adam (Vaswani et al., section 5.3), and its descendants with AdamW: these "
+    "four lines.",
 )
 
 
@@ -203,7 +202,7 @@ clip_grad_norm = lesson.exercise(
         "Sum the squares of all arrays, take one root, scale all arrays by the same factor if it is longer than max_norm.",
         "norm = np.sqrt(sum((g * g).sum() for g in grads)); the factor is max_norm / norm if norm > max_norm else 1.",
     ),
-    why="One bad batch can undo an hour; clipping is why recurrent nets and large Transformers survive theirs.",
+    why="One bad batch can undo an hour of training; clipping bounds what any batch can do.",
 )
 
 
@@ -289,8 +288,8 @@ warmup_cosine = lesson.exercise(
         "half of 1 + cos(pi * done).",
         "done = min(1.0, (step - warmup) / (total - warmup)); return 0.5 * (1 + np.cos(np.pi * done))",
     ),
-    why="Small steps first, while Adam knows nothing yet, and small steps last, to settle: most language models are trained "
-    "on this curve.",
+    why="Small steps first, while Adam knows nothing yet, and small steps last, to settle: GPT-3 was trained on such a "
+    "curve (Brown et al. 2020, appendix B).",
 )
 
 
@@ -355,7 +354,7 @@ minibatches = lesson.exercise(
         "Draw one permutation of the indices, cut it into pieces of `size`, and index both x and y with each piece.",
         "order = rng.permutation(len(x)); the pieces are order[start : start + size] for start in range(0, len(x), size).",
     ),
-    why="If labels are shuffled apart from their inputs nothing crashes: the loss just stays at ln C, sometimes for days.",
+    why="If labels are shuffled apart from their inputs nothing crashes: the loss just stays near ln C.",
 )
 
 
@@ -432,7 +431,8 @@ mlp_backward = lesson.exercise(
         "again with g1, x and w1.",
         "g1 = (g @ w2) * (a > 0); dx = g1 @ w1, dw1 = g1.T @ x, db1 = g1.sum(axis=0).",
     ),
-    why="It is two thirds of every Transformer's arithmetic: the feed-forward layers of lesson 12 are this function.",
+    why="The feed-forward layers of lesson 12 are this function, and hold two thirds of the weights in a GPT's block: 8 of "
+    "12 d_model squared.",
 )
 
 
@@ -512,8 +512,8 @@ dropout = lesson.exercise(
         "One array scale: 1 / (1 - p) where rng.random is at least p, else 0; ones in evaluation. Then y = x * scale.",
         "scale = (rng.random(x.shape) >= p) / (1 - p) if training else np.ones(x.shape)",
     ),
-    why="A forgotten 1 / (1 - p), or dropout left on in evaluation, is the commonest reason why a model is worse in use "
-    "than in training.",
+    why="Without 1 / (1 - p), or with dropout left on in evaluation, a model is worse in use than in training, and no error "
+    "says so.",
 )
 
 
@@ -594,8 +594,7 @@ dropout_backward = lesson.exercise(
         "What was dropped gets 0, what was kept gets what arrives, scaled by the same factor.",
         "It is one product of the two arrays you are given.",
     ),
-    why="The same mask and the same factor in both directions; two lines, and real engines have shipped with one of them "
-    "missing.",
+    why="The same mask and the same factor in both directions: it is all that dropout's backward has to remember.",
 )
 
 

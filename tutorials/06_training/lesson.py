@@ -289,6 +289,12 @@ class Module:
                 yield prefix + name, value
 
 
+one = Module()
+one.weight, one.constant = mg.zeros(2, 3, requires_grad=True), mg.zeros(2)
+print([name for name, _ in one.named_parameters()])
+
+
+# %%
 class Linear(Module):
     def __init__(self, inputs, outputs):
         first = rng.standard_normal((outputs, inputs)) * np.sqrt(2 / inputs)
@@ -376,6 +382,10 @@ def batches(x, y, size, rng):
         yield x[chosen], y[chosen]
 
 
+print("one epoch:", [len(labels) for _, labels in batches(x_train, y_train, 128, rng)])
+
+
+# %%
 def train(model, optimizer, epochs=60):
     """The mean loss of each epoch."""
     r, losses = np.random.default_rng(0), []
@@ -393,6 +403,10 @@ def train(model, optimizer, epochs=60):
 
 def accuracy(model, x, y):
     return float((model(mg.tensor(x)).data.argmax(-1) == y).mean())
+
+
+mg.manual_seed(0)
+print("an untrained net's accuracy:", round(accuracy(MLP(2, 64, 64, 3), x_test, y_test), 3))
 
 
 # %% [markdown]
@@ -446,8 +460,19 @@ print(f"SGD with lr = 1.0: loss {losses[-1]:.4f}  test accuracy {accuracy(fair, 
 assert losses[-1] < 0.1 * curves["SGD"][-1]
 
 # %% [markdown]
-# On this small problem the two are then alike. What Adam buys is that one rate, 0.001 to 0.01, works tolerably for most
-# networks, because it does not depend on the size of the gradients.
+# On this small problem the two are then alike. What Adam buys is a rate that does not depend on the size of the gradients:
+# measure the loss in other units, a thousand times as large, and Adam goes the same way, while SGD's steps become a thousand
+# times as long.
+
+# %%
+ends = []
+for units in (1.0, 1000.0):
+    x, m, v = 1.0, 0.0, 0.0
+    for t in range(1, 31):
+        x, m, v = adam_step(x, units * x, m, v, t, lr=0.02)  # the loss is units * x^2 / 2
+    ends.append(x)
+print("Adam after 30 steps:", ends, "  SGD after 1:", [1 - 0.02 * units for units in (1.0, 1000.0)])
+assert np.isclose(*ends, atol=1e-6)
 
 # %%
 axis = np.linspace(-1.2, 1.2, 150)
@@ -526,8 +551,8 @@ print("training:", layer(mg.ones(6)).data, " evaluation:", layer.eval()(mg.ones(
 # one length for all parameters: clipping each array alone would turn the direction.
 #
 # The learning rate need not be constant. **Warm-up** starts with small steps while Adam's averages are still made of few
-# gradients and the weights are far from sensible; then the rate falls along half a cosine, so that the last steps no longer
-# jump about the bottom (Loshchilov & Hutter 2017). With $w$ warm-up steps, $T$ steps in all, and step $s = 0, 1, \ldots$:
+# gradients and jump about (Liu et al. 2020); then the rate falls along half a cosine, so that the last steps no longer jump
+# about the bottom (Loshchilov & Hutter 2017). With $w$ warm-up steps, $T$ steps in all, and step $s = 0, 1, \ldots$:
 #
 # $$\eta_s = \eta \frac{s + 1}{w} \quad (s < w)
 # \qquad \eta_s = \frac{\eta}{2} \left( 1 + \cos \left( \pi \frac{s - w}{T - w} \right) \right) \quad (w \le s \le T)$$
@@ -643,8 +668,9 @@ assert in_evaluation[0] == in_evaluation[1] >= np.mean(in_training) and len(set(
 # **Judging by the training loss.** It falls even for random labels, as you saw above. What counts is data that the optimizer
 # has never seen.
 #
-# **A learning rate copied from another optimizer.** Adam's rate is a length, SGD's multiplies the gradient. 0.1 is common for
-# SGD and far too much for Adam.
+# **A learning rate copied from another optimizer.** SGD's rate multiplies the gradient, Adam's is a length: at 0.1 every
+# weight moves by 0.1 in the first step, which is more than the first weights of a layer of width 256 are large (0.088, as we
+# saw).
 #
 # If a network does not learn, look in this order: (1) is the first loss $\ln C$? (2) does it learn one batch by heart? (3)
 # are the gradients right (lesson 04), and none of them 0 or NaN? (4) is the learning rate 10 times too large, or too small?
@@ -791,7 +817,7 @@ assert round((1 - 0.9**1000) / np.sqrt(1 - 0.999**1000), 4) == 1.2576
 # ## What was left out
 #
 # - Normalisation layers, which make the first weights matter less: lesson 12.
-# - Why deep networks that fit random labels still do well on new data: an open question, mostly.
+# - Why deep networks that fit random labels still do well on new data: an open question, mostly (Zhang et al. 2017).
 # - Nesterov's momentum and AMSGrad (both in `minigrad/optim/optimizer.py`), second-order methods, mixed precision.
 # - The schedule of the Transformer's paper, $d_{model}^{-0.5} \min(t^{-0.5}, t w^{-1.5})$: `NoamLR` in
 #   `minigrad/optim/lr_scheduler.py`, used in lesson 13.
@@ -806,6 +832,8 @@ assert round((1 - 0.9**1000) / np.sqrt(1 - 0.999**1000), 4) == 1.2576
 # - K. He et al. (2015), *Delving deep into rectifiers*, equation 10; X. Glorot, Y. Bengio (2010), *Understanding the
 #   difficulty of training deep feedforward neural networks*: the first weights.
 # - R. Pascanu, T. Mikolov, Y. Bengio (2013), *On the difficulty of training recurrent neural networks*: clipping.
+# - L. Liu et al. (2020), *On the variance of the adaptive learning rate and beyond*: warm-up.
+# - C. Zhang et al. (2017), *Understanding deep learning requires rethinking generalization*: networks fit random labels.
 # - N. Srivastava et al. (2014), *Dropout: a simple way to prevent neural networks from overfitting*.
 #
 # ## Exercises
