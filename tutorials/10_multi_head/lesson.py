@@ -45,8 +45,8 @@ np.set_printoptions(precision=4, suppress=True)
 # %% [markdown]
 # ## Definition
 #
-# $$\text{MultiHead}(X, M) = \text{Concat}(\text{head}_1, \dots, \text{head}_h)\, W^O, \qquad
-# \text{head}_i = \text{Attention}(X W_i^Q,\; M W_i^K,\; M W_i^V)$$
+# $$\text{MultiHead}(X, M) = \text{Concat}(\text{head}_1, \dots, \text{head}_h) W^O, \qquad
+# \text{head}_i = \text{Attention}(X W_i^Q, M W_i^K, M W_i^V)$$
 #
 # (Vaswani et al. 2017, section 3.2.2.) $X$ asks and $M$ is asked; in self-attention they are the same.
 #
@@ -63,7 +63,7 @@ np.set_printoptions(precision=4, suppress=True)
 #
 # By convention $d_k = d_v = d_{model}/h$. Then the heads' projections fit side by side into one square matrix,
 # $W^Q = [W_1^Q \mid \dots \mid W_h^Q]$, of shape $d_{model} \times d_{model}$, and so do $W^K$ and $W^V$. One product makes
-# the queries of all heads: **head $i$ is columns $i\,d_k$ to $(i+1)\,d_k - 1$** (counting heads from 0). Programs are written
+# the queries of all heads: **head $i$ is columns $i d_k$ to $(i+1) d_k - 1$** (counting heads from 0). Programs are written
 # so.
 #
 # In code there is a batch axis too, and $B$ sequences of $T$ tokens go through these shapes, with $H = h$ and $D = d_k$:
@@ -102,6 +102,10 @@ def multi_head(x, memory, W_Q, W_K, W_V, W_O, num_heads):
     out, weights = attention(q, k, v)
     return merge_heads(out) @ W_O, weights
 
+
+x = rng.standard_normal((2, 5, 12))
+out, weights = multi_head(x, x, *rng.standard_normal((4, 12, 12)), num_heads=3)
+print("x", x.shape, " heads", split_heads(x, 3).shape, " weights", weights.shape, " output", out.shape)
 
 # %% [markdown]
 # Those are all the lines there are: `attention` is lesson 08's, which works on the last two axes and carries the others along.
@@ -263,13 +267,13 @@ for name in ("right", "wrong"):
 # %% [markdown]
 # ## Parameters and cost: those of one head
 #
-# Four matrices of $d_{model} \times d_{model}$, whatever $h$: **$4\,d_{model}^2$ weights** (and $4\,d_{model}$ biases, if
+# Four matrices of $d_{model} \times d_{model}$, whatever $h$: **$4 d_{model}^2$ weights** (and $4 d_{model}$ biases, if
 # there are any). Each head has its share of the columns; nothing is added.
 #
-# Multiplications: the projections take $4\,n\,d_{model}^2$. The scores of one head take $n^2 d_k$, those of all heads
-# $h\,n^2 d_k = n^2 d_{model}$, and mixing the values takes as many. So $h$ drops out here too.
+# Multiplications: the projections take $4 n d_{model}^2$. The scores of one head take $n^2 d_k$, those of all heads
+# $h n^2 d_k = n^2 d_{model}$, and mixing the values takes as many. So $h$ drops out here too.
 #
-# It does not drop out everywhere: the weights $P_i$ are $h\,n^2$ numbers, so their memory and the exponentials of the softmax
+# It does not drop out everywhere: the weights $P_i$ are $h n^2$ numbers, so their memory and the exponentials of the softmax
 # grow with $h$.
 
 # %%
@@ -286,15 +290,15 @@ for h in (1, 2, 8, 32):
 #
 # Let $G$ be the gradient of the loss at the output, $(B, n, d_{model})$. Go back line by line.
 #
-# **$Y = C\,W^O$**, with $C$ the concatenated heads. A product (lesson 03): $dC = G\,{W^O}^\top$, and $dW^O = \sum C^\top G$,
+# **$Y = C W^O$**, with $C$ the concatenated heads. A product (lesson 03): $dC = G {W^O}^\top$, and $dW^O = \sum C^\top G$,
 # summed over all positions of all sequences, since all use the same $W^O$.
 #
 # **Merge.** It computes nothing: every number of the heads lands in one place of $C$. Written as a matrix, it is a
 # permutation $\Pi$, with one 1 in every row and column. The backward of a linear map is its transpose, and a permutation's
-# transpose is its inverse. So *the backward of merge is split*, and the backward of split is merge. $d\,\text{head}$ =
+# transpose is its inverse. So *the backward of merge is split*, and the backward of split is merge. $d \text{head}$ =
 # `split_heads(dC)`.
 #
-# **Attention.** Lesson 08, for each head on its own: from $d\,\text{head}_i$ to $dQ_i$, $dK_i$, $dV_i$.
+# **Attention.** Lesson 08, for each head on its own: from $d \text{head}_i$ to $dQ_i$, $dK_i$, $dV_i$.
 #
 # **Split.** Merge them: $dQ$, $dK$, $dV$, each $(B, \cdot, d_{model})$.
 #
@@ -302,7 +306,7 @@ for h in (1, 2, 8, 32):
 #
 # $$dW^Q = \sum X^\top dQ, \qquad dW^K = \sum M^\top dK, \qquad dW^V = \sum M^\top dV$$
 #
-# $$dX = dQ\,{W^Q}^\top, \qquad dM = dK\,{W^K}^\top + dV\,{W^V}^\top$$
+# $$dX = dQ {W^Q}^\top, \qquad dM = dK {W^K}^\top + dV {W^V}^\top$$
 #
 # $M$ is used twice, so two gradients add. In self-attention $X$ *is* $M$: then it is used three times, and the whole gradient
 # is $dX + dM$.
@@ -326,6 +330,9 @@ def multi_head_backward(g, x, memory, W_Q, W_K, W_V, W_O, num_heads):
     return dx, dmemory, *dW
 
 
+x, memory, matrices = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 5, 4)), list(rng.standard_normal((4, 4, 4)))
+print("gradients", [d.shape for d in multi_head_backward(np.ones((2, 3, 4)), x, memory, *matrices, 2)])
+
 # %% [markdown]
 # ## Gradient check
 #
@@ -333,8 +340,6 @@ def multi_head_backward(g, x, memory, W_Q, W_K, W_V, W_O, num_heads):
 # gradients add.
 
 # %%
-x, memory = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 5, 4))
-matrices = list(rng.standard_normal((4, 4, 4)))
 forward = lambda x, memory, *W: multi_head(x, memory, *W, 2)[0]  # noqa: E731
 backward = lambda g, x, memory, a, b, c, d: multi_head_backward(g, x, memory, a, b, c, d, 2)  # noqa: E731
 assert gradcheck((forward, backward), [x, memory, *matrices])
@@ -405,6 +410,10 @@ def trained(num_heads, steps=300):
     with mg.no_grad():
         return float(((layer(x) - y) ** 2).sum(-1).mean())
 
+
+x, y = (t.data[0] for t in ring(np.random.default_rng(1), 1))
+places = {"letters": x[:, :8], "one before": y[:, :8], "three before": y[:, 8:]}
+print({name: "".join("abcdefgh"[i] for i in part.argmax(-1)) for name, part in places.items()})
 
 # %%
 heads = (1, 2, 4, 8, 16)
@@ -628,7 +637,7 @@ assert cache[32] == 4_294_967_296 == 4 * 2**30 and cache[8] == 2**30
 #
 # <details><summary>Answer</summary>
 #
-# The scores are $X W_i^Q (M W_i^K)^\top = X\,(W_i^Q {W_i^K}^\top)\,M^\top$. For any invertible $d_k \times d_k$ matrix $A$,
+# The scores are $X W_i^Q (M W_i^K)^\top = X (W_i^Q {W_i^K}^\top) M^\top$. For any invertible $d_k \times d_k$ matrix $A$,
 # the pair $W_i^Q A$ and $W_i^K A^{-\top}$ gives the same scores. So the single dimensions of queries and keys have no meaning
 # of their own. The product is $d_{model} \times d_{model}$ but of rank at most $d_k$: a head compares tokens in $d_k$
 # directions only. Of $2 \cdot 512 \cdot 64 = 65{,}536$ numbers, $64^2 = 4{,}096$ are thus superfluous.

@@ -41,8 +41,8 @@ np.set_printoptions(precision=4, suppress=True)
 # shuffled with them. This is called **permutation equivariance**.
 #
 # In symbols: let $\Pi$ be the matrix that shuffles rows, so $\Pi X$ are the shuffled tokens. The scores become
-# $(\Pi Q)(\Pi K)^\top = \Pi\,(QK^\top)\,\Pi^\top$: rows and columns shuffled. The softmax of a row does not care in which
-# order its entries stand, so $P$ becomes $\Pi P\,\Pi^\top$. Then $\Pi P\,\Pi^\top\,\Pi V = \Pi\,(PV)$, because
+# $(\Pi Q)(\Pi K)^\top = \Pi (QK^\top) \Pi^\top$: rows and columns shuffled. The softmax of a row does not care in which
+# order its entries stand, so $P$ becomes $\Pi P \Pi^\top$. Then $\Pi P \Pi^\top \Pi V = \Pi (PV)$, because
 # $\Pi^\top \Pi = I$.
 
 
@@ -79,9 +79,10 @@ assert np.allclose(attention(x[order], x[order], x[order]), attention(x, x, x)[o
 # PE(pos, 2i+1) = \cos\left(\frac{pos}{10000^{2i/d_{model}}}\right)$$
 #
 # with $i = 0, 1, \dots, d_{model}/2 - 1$ the number of a *pair* of columns. Write $\omega_i = 10000^{-2i/d_{model}}$ for its
-# **frequency**; then a pair is $(\sin \omega_i\,pos,\; \cos \omega_i\,pos)$: the hand of a clock, which turns by $\omega_i$
-# for each position. The first clock is fast ($\omega_0 = 1$, a turn in 6.28 positions), each next one slower by the same
-# factor. As with the hands for seconds, minutes and hours, fast ones tell near positions apart and slow ones far ones.
+# **frequency**; then a pair is $(\sin \omega_i \cdot pos, \cos \omega_i \cdot pos)$: the hand of a clock, which turns by
+# $\omega_i$ for each position. The first clock is fast ($\omega_0 = 1$, a turn in 6.28 positions), each next one slower by
+# the same factor. As with the hands for seconds, minutes and hours, fast ones tell near positions apart and slow ones far
+# ones.
 #
 # A sine and its cosine have *one* frequency. Everything below hangs on that.
 
@@ -95,7 +96,7 @@ assert np.allclose(attention(x[order], x[order], x[order]), attention(x, x, x)[o
 # **Position 1.** $\sin 1 = 0.8415$, $\cos 1 = 0.5403$. Then 1 / 21.544 = 0.046416, whose sine is 0.0464 and whose cosine is
 # 0.9989. Then 1 / 464.16 = 0.0021544, whose sine is 0.0022 and whose cosine is 1.0000:
 #
-# $$PE(1) = (0.8415,\; 0.5403,\; 0.0464,\; 0.9989,\; 0.0022,\; 1.0000)$$
+# $$PE(1) = (0.8415, 0.5403, 0.0464, 0.9989, 0.0022, 1.0000)$$
 #
 # The old lesson has 10 for $10000^{2/6}$ and 1000 for $10000^{4/6}$ here, and so 0.100 and 0.001 for the sines. Its formula
 # and its program are right; only the sums by hand went astray ($10000^{1/4}$ would be 10).
@@ -119,17 +120,17 @@ assert round(10000 ** (1 / 4), 9) == 10
 # %% [markdown]
 # ## Derivation: k places further is one fixed matrix
 #
-# Take one pair, and let $a = \omega\,pos$, $b = \omega\,k$. The addition theorems say
+# Take one pair, and let $a = \omega \cdot pos$, $b = \omega k$. The addition theorems say
 #
-# $$\sin(a + b) = \cos b\,\sin a + \sin b\,\cos a, \qquad \cos(a + b) = -\sin b\,\sin a + \cos b\,\cos a$$
+# $$\sin(a + b) = \cos b \sin a + \sin b \cos a, \qquad \cos(a + b) = -\sin b \sin a + \cos b \cos a$$
 #
 # Read them as a matrix product:
 #
 # $$\begin{pmatrix} \sin \omega(pos + k) \\ \cos \omega(pos + k) \end{pmatrix} =
 # \begin{pmatrix} \cos \omega k & \sin \omega k \\ -\sin \omega k & \cos \omega k \end{pmatrix}
-# \begin{pmatrix} \sin \omega\,pos \\ \cos \omega\,pos \end{pmatrix}$$
+# \begin{pmatrix} \sin \omega \cdot pos \\ \cos \omega \cdot pos \end{pmatrix}$$
 #
-# The matrix does not contain $pos$. With one such block for each pair, $PE(pos + k) = M_k\,PE(pos)$: *the same* $M_k$
+# The matrix does not contain $pos$. With one such block for each pair, $PE(pos + k) = M_k PE(pos)$: *the same* $M_k$
 # wherever you stand.
 #
 # And the dot product of two positions: $\sin a \sin b + \cos a \cos b = \cos(a - b)$, so
@@ -161,11 +162,11 @@ assert np.allclose(drawn, sinusoidal(100, 64), atol=1e-6)
 show(picture, "The sinusoidal table, the dot product of each two positions, and three rows of that: the same hill, moved")
 
 # %% [markdown]
-# That is the fact. The old lesson goes on: "so the model can easily learn to attend to relative positions". In the paper this
-# is a hypothesis, in so many words ("we hypothesized"), and it is less direct than it sounds: attention compares $(x + p)W^Q$
-# with $(x' + p')W^K$. Multiplied out,
+# That is the fact. The old lesson goes on: "This means the model can easily learn to attend to relative positions." In the
+# paper this is a hypothesis, in so many words ("we hypothesized"), and it is less direct than it sounds: attention compares
+# $(x + p)W^Q$ with $(x' + p')W^K$. Multiplied out,
 #
-# $$(x + p)\,A\,(x' + p')^\top = x A x'^\top + x A p'^\top + p A x'^\top + p A p'^\top, \qquad A = W^Q {W^K}^\top$$
+# $$(x + p) A (x' + p')^\top = x A x'^\top + x A p'^\top + p A x'^\top + p A p'^\top, \qquad A = W^Q {W^K}^\top$$
 #
 # Only the last term compares positions, and it depends on the distance alone only if $A$ is of the right kind. A random one
 # is not:
@@ -183,7 +184,7 @@ for name, matrix in (("A = identity", np.eye(64)), ("A random", A)):
 # The plainest idea: a table of weights, one row for each position up to a largest length, trained like any other. BERT and
 # GPT-2 do this.
 #
-# $$y_{b,t} = x_{b,t} + W[t], \qquad W \in \mathbb{R}^{max\_len \times d_{model}}$$
+# $$y_{b,t} = x_{b,t} + W[t], \qquad W \in \mathbb{R}^{T_{max} \times d_{model}}$$
 #
 # Backward, $dx = g$: an addition hands the gradient on. Row $t$ of $W$ was used by every sequence of the batch, so it
 # collects: $dW[t] = \sum_b g_{b,t}$. In general, with positions given as an array of row numbers, *each use of a row adds its
@@ -209,7 +210,7 @@ assert learned_backward(g, positions, 5).ravel().tolist() == [1, 2, 2, 1, 0] and
 
 # %% [markdown]
 # The paper compared both kinds: "nearly identical results" (table 3, row E). Two differences remain. Learned positions cost
-# $max\_len \cdot d_{model}$ weights, and there is no row for a position beyond the table.
+# $T_{max} \cdot d_{model}$ weights, and there is no row for a position beyond the table.
 
 # %% [markdown]
 # ## Rotary positions, from one wish
@@ -220,11 +221,11 @@ assert learned_backward(g, positions, 5).ravel().tolist() == [1, 2, 2, 1, 0] and
 # Take two dimensions. Rotations do it. Let $R(t)$ be the matrix that turns the plane by the angle $t$:
 #
 # $$R(t) = \begin{pmatrix} \cos t & -\sin t \\ \sin t & \cos t \end{pmatrix}, \qquad
-# R(t)^\top = R(-t), \qquad R(s)\,R(t) = R(s + t)$$
+# R(t)^\top = R(-t), \qquad R(s) R(t) = R(s + t)$$
 #
 # Turn the query by $m\theta$ and the key by $n\theta$. Their product is
 #
-# $$(R(m\theta)\,q)^\top (R(n\theta)\,k) = q^\top R(m\theta)^\top R(n\theta)\,k = q^\top R((n - m)\theta)\,k$$
+# $$(R(m\theta) q)^\top (R(n\theta) k) = q^\top R(m\theta)^\top R(n\theta) k = q^\top R((n - m)\theta) k$$
 #
 # Done: $m$ and $n$ are only there as $n - m$. For $D$ dimensions (those of one head) take $D/2$ pairs, each with a frequency
 # of its own, $\theta_i = 10000^{-2i/D}$, as above.
@@ -267,16 +268,12 @@ here, there = np.arange(6), np.arange(6) + 100
 scores = rotary(q, here) @ rotary(k, here).T
 moved = rotary(q, there) @ rotary(k, there).T
 print("largest change of a score when all move by 100:", np.abs(scores - moved).max())
-print(
-    "lengths of the queries before",
-    np.linalg.norm(q, axis=-1),
-    "\n                      after ",
-    np.linalg.norm(rotary(q, here), axis=-1),
-)
+print("lengths of the queries before", np.linalg.norm(q, axis=-1))
+print("                       after ", np.linalg.norm(rotary(q, here), axis=-1))
 assert np.allclose(scores, moved, atol=1e-12)
 
 # %% [markdown]
-# **The backward.** Each pair is turned by a matrix, $y = R(t)\,x$, so $dx = R(t)^\top g = R(-t)\,g$: turn $g$ by *minus* the
+# **The backward.** Each pair is turned by a matrix, $y = R(t) x$, so $dx = R(t)^\top g = R(-t) g$: turn $g$ by *minus* the
 # angle. The same function does it, with the positions negated.
 
 # %%
@@ -306,7 +303,7 @@ assert interleaved_to_halves(np.arange(8.0)[:, None], num_heads=1).ravel().tolis
 # ## ALiBi, in a paragraph
 #
 # Press, Smith and Lewis (2022) leave queries and keys alone and subtract from each score a number proportional to the
-# distance: $s_{mn} - c_h\,(m - n)$ for keys $n \le m$, with a slope $c_h$ for each head, fixed in advance: for 8 heads
+# distance: $s_{mn} - c_h (m - n)$ for keys $n \le m$, with a slope $c_h$ for each head, fixed in advance: for 8 heads
 # $1/2, 1/4, \dots, 1/256$. Far tokens count less, in some heads quickly, in others slowly. It is a mask of floats, added
 # before the softmax (lesson 09). There is nothing to learn, and no position that is too far.
 
@@ -368,6 +365,10 @@ class Reader(nn.Module):
         return self.read(self.attend(x, mask=causal_mask(T)))
 
 
+KINDS = ("sinusoidal", "learned", "rotary")
+print("weights:", {kind: sum(p.numel() for p in Reader(kind).parameters()) for kind in KINDS})
+
+
 # %%
 def right_by_place(kind, steps=250):
     mg.manual_seed(0)
@@ -384,7 +385,7 @@ def right_by_place(kind, steps=250):
         return (model(tokens).data[:, 1:].argmax(-1) == tokens[:, :-1]).mean(0)  # places 1 ... 63
 
 
-found = {kind: right_by_place(kind) for kind in ("sinusoidal", "learned", "rotary")}
+found = {kind: right_by_place(kind) for kind in KINDS}
 for kind, right in found.items():
     parts = {f"{a}-{b}": round(float(right[a - 1 : b].mean()), 2) for a, b in ((1, 15), (16, 20), (21, 30), (31, 63))}
     print(f"{kind:10s} share right at places {parts}")
@@ -431,9 +432,8 @@ except IndexError as error:
     print("the loop with d_model = 7:", error)
 long = sinusoidal(5000, 64)
 apart = np.linalg.norm(np.diff(long, axis=0), axis=1)
-print(
-    "distance of neighbours at 0, 100, 4998:", apart[[0, 100, 4998]], "  lengths:", np.linalg.norm(long[[0, 100, 4999]], axis=1)
-)
+print("distance of neighbours at 0, 100, 4998:", apart[[0, 100, 4998]])
+print("lengths at 0, 100, 4999:               ", np.linalg.norm(long[[0, 100, 4999]], axis=1))
 assert np.allclose(apart, apart[0]) and np.allclose(np.linalg.norm(long, axis=1), 32**0.5)
 assert len(np.unique(long.round(6), axis=0)) == 5000
 
@@ -447,7 +447,7 @@ assert len(np.unique(long.round(6), axis=0)) == 5000
 # - **Padding on the left** moves all positions, unless you count from the first real token.
 # - **Position drowned or drowning.** $PE$ has length $\sqrt{d_{model}/2}$. The paper multiplies embeddings by
 #   $\sqrt{d_{model}}$ (section 3.4), so that the token is not drowned by its place.
-# - **Rotary on the values**, or before the split into heads with the head's frequencies missing: see Q7.
+# - **Rotary on the values.** It belongs on queries and keys only; Q7 shows why.
 
 # %%
 column = np.arange(8)
@@ -520,7 +520,7 @@ assert round(2 * math.pi / frequency[-1]) == 60_611 and round(2 * math.pi * 1000
 # <details><summary>Answer</summary>
 #
 # $M_0 = I$. $M_3 M_4 = M_7$: three places after four. The inverse is $M_{-k}$, and, as a rotation's, also the transpose:
-# $M_k^{-1} = M_{-k} = M_k^\top$. Nothing gets longer or shorter: $|M_k\,x| = |x|$.
+# $M_k^{-1} = M_{-k} = M_k^\top$. Nothing gets longer or shorter: $|M_k x| = |x|$.
 #
 # </details>
 
@@ -576,7 +576,7 @@ assert np.allclose(causal(x6[order])[-1], causal(x6)[-1])
 # <details><summary>Answer</summary>
 #
 # In the score the two rotations meet, and only their difference is left. A value meets no partner: the output
-# $\sum_n P_{mn} R(n\theta)\,v_n$ would depend on where the sequence stands, not only on distances. Move all positions by 100
+# $\sum_n P_{mn} R(n\theta) v_n$ would depend on where the sequence stands, not only on distances. Move all positions by 100
 # and the output changes, which with queries and keys alone it does not.
 #
 # </details>

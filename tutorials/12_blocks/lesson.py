@@ -51,9 +51,9 @@ np.set_printoptions(precision=4, suppress=True)
 #
 # $B$ sequences of $T$ positions, each a vector of $d_{model}$ numbers: $x \in \mathbb{R}^{B \times T \times d_{model}}$.
 #
-# **Feed-forward** (Vaswani et al. 2017, equation 2), with $d_{ff}$ usually $4\,d_{model}$:
+# **Feed-forward** (Vaswani et al. 2017, equation 2), with $d_{ff}$ usually $4 d_{model}$:
 #
-# $$\mathrm{FFN}(x) = \max(0,\; x W_1 + b_1)\, W_2 + b_2$$
+# $$\mathrm{FFN}(x) = \max(0, x W_1 + b_1) W_2 + b_2$$
 #
 # $W_1$ is $(d_{model}, d_{ff})$, $b_1$ is $(d_{ff})$, $W_2$ is $(d_{ff}, d_{model})$, $b_2$ is $(d_{model})$. The result has
 # the shape of $x$.
@@ -96,8 +96,8 @@ print("biased:", xhat, "  with n - 1:", with_n_minus_1)
 # %% [markdown]
 # **Feed-forward of x = (1, 2)**, with $d_{model} = 2$ and $d_{ff} = 3$:
 #
-# $$W_1 = \begin{pmatrix} 1 & -1 & 0 \\ 0 & 1 & -1 \end{pmatrix},\; b_1 = (0, 0, 1), \qquad
-# W_2 = \begin{pmatrix} 1 & 0 \\ 2 & 1 \\ 5 & 5 \end{pmatrix},\; b_2 = (0, -3)$$
+# $$W_1 = \begin{pmatrix} 1 & -1 & 0 \\ 0 & 1 & -1 \end{pmatrix}, b_1 = (0, 0, 1), \qquad
+# W_2 = \begin{pmatrix} 1 & 0 \\ 2 & 1 \\ 5 & 5 \end{pmatrix}, b_2 = (0, -3)$$
 #
 # $x W_1 + b_1$ = (1, −1 + 2, −2 + 1) = (1, 1, −1). The ReLU cuts the last to 0: (1, 1, 0). Times $W_2$: (1 + 2, 0 + 1) = (3,
 # 1). Plus $b_2$: (3, −2). With the residual, x + FFN(x) = (4, 0).
@@ -122,7 +122,7 @@ print("before the ReLU", before, " after", hidden, " out", y, " with the residua
 # $g$ be the gradient of the loss with respect to $y$. From back to front:
 #
 # $$dW_2 = h^\top g, \quad db_2 = \sum g, \quad dh = g W_2^\top, \quad da = dh \odot [a > 0], \quad
-# dW_1 = x^\top da, \quad db_1 = \sum da, \quad dx = da\, W_1^\top$$
+# dW_1 = x^\top da, \quad db_1 = \sum da, \quad dx = da W_1^\top$$
 #
 # $\odot$ multiplies entry by entry; $[a > 0]$ is 1 where $a$ is positive, else 0. The products $h^\top g$ and the sums run
 # over *all* positions of *all* sequences: they used the same weights, and a value used many times collects from each use.
@@ -165,7 +165,7 @@ print("dx", dx, "\ndW2\n", dW2)
 #
 # Now stack $L$ of them. Without residuals the gradient at the input is $J_1^\top J_2^\top \cdots J_L^\top g$: a product. If
 # each factor shrinks it by half, twelve leave 1/4096. With residuals it is
-# $(1 + J_1^\top)(1 + J_2^\top) \cdots (1 + J_L^\top) g$. Multiply that out: one of its terms is $g$ alone, which no layer has
+# $(I + J_1^\top)(I + J_2^\top) \cdots (I + J_L^\top) g$. Multiply that out: one of its terms is $g$ alone, which no layer has
 # touched. The other $2^L - 1$ terms are the ways through one or more sublayers.
 
 # %%
@@ -200,7 +200,7 @@ for name, y in (("twelve feed-forwards", plain), ("the same, each with a residua
 # h_j := \frac{\partial L}{\partial \hat x_j} = g_j \gamma_j$$
 #
 # Now $x$. Split the forward into steps, each simple: $c = x - \mu$, then $v = \frac1n \sum c_j^2$, then
-# $s = (v + \varepsilon)^{-1/2}$, then $\hat x = c\, s$. Go through them backwards.
+# $s = (v + \varepsilon)^{-1/2}$, then $\hat x = c s$. Go through them backwards.
 #
 # **Step 1, $\hat x_j = c_j s$.** Each $c_j$ gets $h_j s$ from here. The number $s$ is used by every entry, so it collects:
 # $ds = \sum_k h_k c_k$.
@@ -214,14 +214,14 @@ for name, y in (("twelve feed-forwards", plain), ("the same, each with a residua
 #
 # Replace $c$ by $\hat x / s$ in both places, and two of the three powers of $s$ cancel:
 #
-# $$dc_j = s \left( h_j - \hat x_j\, \overline{h \hat x} \right), \qquad \overline{h \hat x} = \frac1n \sum_k h_k \hat x_k$$
+# $$dc_j = s \left( h_j - \hat x_j \overline{h \hat x} \right), \qquad \overline{h \hat x} = \frac1n \sum_k h_k \hat x_k$$
 #
 # From here on a bar is the mean over the position's $n$ entries.
 #
 # **Step 4, $c_j = x_j - \mu$.** $x_i$ is in its own $c_i$, and with $-\frac1n$ in every $c_j$: $dx_i = dc_i - \overline{dc}$.
-# The mean of $dc$ is $s(\bar h - \overline{\hat x}\; \overline{h \hat x})$, and $\overline{\hat x} = 0$. So
+# The mean of $dc$ is $s(\bar h - \overline{\hat x} \overline{h \hat x})$, and $\overline{\hat x} = 0$. So
 #
-# $$\boxed{\;dx = s \left( h - \bar h - \hat x\; \overline{h \hat x} \right), \qquad s = \frac{1}{\sqrt{v + \varepsilon}}\;}$$
+# $$\boxed{ dx = s \left( h - \bar h - \hat x \overline{h \hat x} \right), \qquad s = \frac{1}{\sqrt{v + \varepsilon}} }$$
 
 
 # %%
@@ -244,7 +244,7 @@ for g in ([1.0, 0, 0, 0], [0.0, 1, 0, 0]):
 
 # %% [markdown]
 # **Read the formula.** Three terms, three ways that $x_i$ has to the output: directly ($h$), through the mean ($-\bar h$),
-# through the variance ($-\hat x\, \overline{h \hat x}$).
+# through the variance ($-\hat x \overline{h \hat x}$).
 #
 # **By hand**, at x = (1, 0, 0, 0), where $\hat x$ = (1.7320, −0.5773, −0.5773, −0.5773) and $s$ = 2.3093. For $g$ = (0, 1, 0,
 # 0): $\bar h$ = 0.25, and $\overline{h \hat x}$ = −0.5773 / 4 = −0.1443. The second entry is 2.3093 · (1 − 0.25 − 0.5773 ·
@@ -267,6 +267,45 @@ dx = layer_norm_backward(g, x, gamma)[0]
 print("sums of the rows of dx         ", dx.sum(-1))
 print("dx along the centred x         ", (dx * (x - x.mean(-1, keepdims=True))).sum(-1))
 assert np.abs(dx.sum(-1)).max() < 1e-14 and np.abs((dx * x).sum(-1)).max() < 1e-4
+
+# %% [markdown]
+# ## Derivation 4: a whole block, in both orders
+#
+# Now put the pieces together. Write $f^*(g, x)$ for a backward: the gradient at the input of $f$, when $f$ was called with
+# $x$ and $g$ came back from its output.
+#
+# **Post**, $y = \mathrm{norm}(u)$ with $u = x + f(x)$. The gradient passes the norm first, $du = \mathrm{norm}^*(g, u)$. Then
+# $u$ has two summands, and both get $du$:
+#
+# $$dx = du + f^*(du, x)$$
+#
+# **Pre**, $y = x + f(z)$ with $z = \mathrm{norm}(x)$. Both summands of $y$ get $g$. The one through the sublayer comes back as
+# $dz = f^*(g, z)$ and then passes the norm:
+#
+# $$dx = g + \mathrm{norm}^*(dz, x)$$
+#
+# Compare the first terms. In pre-norm it is $g$ itself: through a hundred blocks, $g$ arrives. In post-norm it is $du$: every
+# block's norm has worked on it, on the way around as well.
+
+# %%
+f, f_back = np.tanh, lambda g, x: g * (1 - np.tanh(x) ** 2)  # a sublayer that is quickly differentiated
+ones, zeros = np.ones(4), np.zeros(4)
+norm, norm_back = lambda x: layer_norm(x, ones, zeros), lambda g, x: layer_norm_backward(g, x, ones)[0]
+
+
+def post_backward(g, x):
+    du = norm_back(g, x + f(x))
+    return du + f_back(du, x)
+
+
+def pre_backward(g, x):
+    return g + norm_back(f_back(g, norm(x)), x)
+
+
+x = rng.standard_normal((3, 4))
+assert gradcheck((lambda x: norm(x + f(x)), post_backward), [x])
+assert gradcheck((lambda x: x + f(norm(x)), pre_backward), [x])
+print("post- and pre-norm blocks: right in every entry")
 
 # %% [markdown]
 # ## The same in minigrad
@@ -347,12 +386,12 @@ show(picture, "The gradient at each of 18 layers: without residuals it falls to 
 
 # %% [markdown]
 # Left: without residuals (and norms) the first layer gets less than a ten-thousandth of what the last one gets. With them, in
-# either order, it is level.
+# either order, it is level to within a factor of about three.
 #
 # Right: the last layer alone, in stacks of 2 to 32 layers. In post-norm its gradient stays as large however deep the stack;
 # in pre-norm it falls about as $1/\sqrt{L}$, because in a deep pre-norm stack each sublayer is one summand of many. Xiong et
-# al. (2020) prove both. Their conclusion: post-norm's large gradients at the start are why it needs a warm-up of the learning
-# rate, and pre-norm trains without.
+# al. (2020, theorem 1) prove both under simplifying assumptions. Their conclusion: post-norm's large gradients at the start
+# are why it needs a warm-up of the learning rate, and pre-norm trains without.
 #
 # | | post (2017) | pre (GPT-2 and most since) |
 # | --- | --- | --- |
@@ -382,8 +421,8 @@ assert sizes[-1] > 3 and sizes == sorted(sizes)
 #
 # **RMSNorm** (Zhang and Sennrich 2019) does not take off the mean, and has no $\beta$:
 #
-# $$s = \frac{1}{\sqrt{\frac1n \sum_j x_j^2 + \varepsilon}}, \qquad \hat x = s\,x, \qquad y = \gamma \odot \hat x, \qquad
-# dx = s\,(h - \hat x\, \overline{h \hat x})$$
+# $$s = \frac{1}{\sqrt{\frac1n \sum_j x_j^2 + \varepsilon}}, \qquad \hat x = s x, \qquad y = \gamma \odot \hat x, \qquad
+# dx = s (h - \hat x \overline{h \hat x})$$
 #
 # The derivation is the one above without step 4: $-\bar h$ came from the mean, and is gone with it. Llama uses this norm.
 
@@ -404,10 +443,10 @@ assert np.allclose(rms_norm(x, gamma), F.rms_norm(mg.tensor(x), 4, mg.tensor(gam
 print("RMSNorm of (1, 0, 0, 0):", rms_norm(one, np.ones(4))[0], "  layer norm:", layer_norm(one, np.ones(4), np.zeros(4))[0])
 
 # %% [markdown]
-# **GELU** (Hendrycks and Gimpel 2016) replaces the ReLU by $x\,\Phi(x)$, with $\Phi$ the normal distribution function: nearly
+# **GELU** (Hendrycks and Gimpel 2016) replaces the ReLU by $x \Phi(x)$, with $\Phi$ the normal distribution function: nearly
 # 0 for very negative $x$, nearly $x$ for large ones, smooth between, so no unit is ever quite off. BERT and GPT-2 use it.
 #
-# **SwiGLU** (Shazeer 2020) has two first maps: one is a gate for the other, $(\mathrm{silu}(x W_g) \odot x W_u)\, W_d$ with
+# **SwiGLU** (Shazeer 2020) has two first maps: one is a gate for the other, $(\mathrm{silu}(x W_g) \odot x W_u) W_d$ with
 # $\mathrm{silu}(a) = a / (1 + e^{-a})$. It has three matrices instead of two, so $d_{ff}$ is taken as 2/3 of what it was and
 # the number of weights stays. Llama uses it. Shazeer gives measurements and no explanation of why it is better.
 
@@ -620,7 +659,7 @@ assert round(sizes[-1]) == 4
 # - **Initialisation by depth**: GPT-2 scales the last matrix of each sublayer by $1/\sqrt{2L}$ (for $L$ layers), so that the
 #   stream does not grow at the start. Lesson 14 does it.
 # - **Mixtures of experts**: many feed-forwards of which each token uses few.
-# - **Why two layers and this width?** There is no theory that gives $d_{ff} = 4\,d_{model}$; it was found to work.
+# - **Why two layers and this width?** There is no theory that gives $d_{ff} = 4 d_{model}$; it was found to work.
 #
 # ## Sources
 #
