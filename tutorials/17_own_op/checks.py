@@ -344,8 +344,8 @@ rms_norm_kernel = lesson.exercise(
     "rms_norm_kernel",
     hints=(
         "In how many ways does x[i, j] enter the values of its row? Which of the two is easily forgotten?",
-        "Directly, and through the mean of squares, that is through r. dr/dx[i, j] = -r^3 x[i, j] / C.",
-        "dx = r * (h - xhat * (h * xhat).mean(axis=-1, keepdims=True)), h = g * weight; dweight = (g * xhat).sum(axis=0)",
+        "Directly, and through the mean of squares, that is through the scale: d(scale)/dx[i, j] = -scale^3 x[i, j] / C.",
+        "dx = scale * (h - xhat * (h * xhat).mean(axis=-1, keepdims=True)), h = g * weight; dweight = (g * xhat).sum(axis=0)",
     ),
     why="RMSNorm stands twice in each block of LLaMA. A kernel makes one op of what is otherwise seven.",
 )
@@ -396,9 +396,9 @@ def _(my, g, x, weight, eps):
 
 
 rms_norm_kernel.wrong(
-    "x also enters through r, the root of the mean square: the second term, xhat mean(h xhat), is missing.",
-    "r * (h - xhat * (h * xhat).mean(axis=-1, keepdims=True))",
-    "r * h",
+    "x also enters through the scale, the root of the mean square: the second term, xhat mean(h xhat), is missing.",
+    "scale * (h - xhat * (h * xhat).mean(axis=-1, keepdims=True))",
+    "scale * h",
 )
 rms_norm_kernel.wrong(
     "The second term has the mean over the row, not the sum: the mean of squares has 1/C in it.",
@@ -407,8 +407,8 @@ rms_norm_kernel.wrong(
 )
 rms_norm_kernel.wrong(
     "On its way to xhat the gradient passes the multiplication with weight: h = g * weight.",
-    "xhat, h = x * r, g * weight",
-    "xhat, h = x * r, g",
+    "xhat, h = x * scale, g * weight",
+    "xhat, h = x * scale, g",
 )
 rms_norm_kernel.wrong(
     "The weight is multiplied with xhat, the normed x, not with x itself.", "(g * xhat).sum(axis=0)", "(g * x).sum(axis=0)"
@@ -417,20 +417,20 @@ rms_norm_kernel.wrong(
     "What nobody needs should not be computed: where needs is False, give None.",
     body="""
 def forward(x, weight, eps):
-    r = 1 / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)
-    return x * r * weight, r
+    scale = 1 / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)
+    return x * scale * weight, scale
 
-def backward(g, y, r, needs, x, weight, eps):
-    xhat, h = x * r, g * weight
-    return r * (h - xhat * (h * xhat).mean(axis=-1, keepdims=True)), (g * xhat).sum(axis=0), None
+def backward(g, y, scale, needs, x, weight, eps):
+    xhat, h = x * scale, g * weight
+    return scale * (h - xhat * (h * xhat).mean(axis=-1, keepdims=True)), (g * xhat).sum(axis=0), None
 
 return forward, backward
 """,
 )
 rms_norm_kernel.wrong(
     "You write into g, which may be somebody else's array: compute with new ones.",
-    "xhat, h = x * r, g * weight",
-    "xhat = x * r; h = g; h *= weight",
+    "xhat, h = x * scale, g * weight",
+    "xhat = x * scale; h = g; h *= weight",
 )
 
 # ---------------------------------------------------------------- a checker of your own

@@ -129,17 +129,17 @@ def rms_norm_kernel():
     backward(g, y, saved, needs, x, weight, eps) -> (dx, dweight, None)
         each in its argument's shape; needs is a tuple of booleans, one for each argument: where it is False, give None.
         g must not be written into.
-    Derive it: with r = 1 / sqrt(mean(x^2) + eps), xhat = x r and h = g weight: dx = r (h - xhat mean(h xhat)).
+    Derive it: with scale = 1 / sqrt(mean(x^2) + eps), xhat = x scale and h = g weight: dx = scale (h - xhat mean(h xhat)).
     """
 
     # solution
     def forward(x, weight, eps):
-        r = 1 / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)
-        return x * r * weight, r
+        scale = 1 / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)
+        return x * scale * weight, scale
 
-    def backward(g, y, r, needs, x, weight, eps):
-        xhat, h = x * r, g * weight
-        dx = r * (h - xhat * (h * xhat).mean(axis=-1, keepdims=True)) if needs[0] else None
+    def backward(g, y, scale, needs, x, weight, eps):
+        xhat, h = x * scale, g * weight
+        dx = scale * (h - xhat * (h * xhat).mean(axis=-1, keepdims=True)) if needs[0] else None
         return dx, (g * xhat).sum(axis=0) if needs[1] else None, None
 
     return forward, backward

@@ -186,6 +186,11 @@ def slopes(a):
     return mg.grad(squash(t, a).sum(), t)[0].data, (squash(figure_x + step, a) - squash(figure_x - step, a)) / (2 * step)
 
 
+print("at x = -4, by the rule and measured:", *(round(float(s[0]), 9) for s in slopes(1.0)))
+
+# %%
+
+
 def picture():
     from matplotlib.figure import Figure
 
@@ -349,7 +354,7 @@ except GradcheckError as error:
 # A composition that is slow may stay as the readable **definition**. Beside it stands a **kernel**: a forward that also
 # returns what its backward wants to have, and a backward that gives all gradients at once. The kernel runs wherever one
 # derivative is enough. For higher
-# ones, and in the stepper and the forward trace, the engine runs your definition.
+# ones, and in the forward trace, the engine runs your definition.
 #
 # The example is RMS normalization, $y = x / r$ with $r = \sqrt{\tfrac{1}{C} \sum_j x_j^2 + \epsilon}$ over each row of length
 # C. Its backward: $x_i$ enters $y_i$ directly and every $y_j$ through $r$, with $\partial r / \partial x_i = x_i / (C r)$. So
@@ -376,6 +381,9 @@ def rms_forward(x, eps):
 def rms_backward(g, y, scale, needs, x, eps):
     """`needs` tells which arguments want a gradient; eps is none of them."""
     return (g - y * (g * y).mean(-1, keepdims=True)) * scale, None
+
+
+# %%
 
 
 def milliseconds(fun, x, times=20):
