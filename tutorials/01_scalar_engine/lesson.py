@@ -704,6 +704,18 @@ show(
 )
 
 # %% [markdown]
+# The blue curve jumps up once, near step 32. The gradient tells the slope *at this point*; a step of that length was too long
+# for what lay beyond. With half the step size, from the same start, the loss never rises. Lesson 06 is about step sizes.
+
+# %%
+rng = np.random.default_rng(1)
+parameters = [Value(float(p)) for p in rng.uniform(-1, 1, 4 * 3 + 5)]
+calm = train(mlp, parameters, one_of_two, lr=0.05, steps=600)
+print(f"lr = 0.1: largest rise in a step {np.diff(losses_mlp).max():.2f} at step {np.diff(losses_mlp).argmax()}")
+print(f"lr = 0.05: largest rise {np.diff(calm).max():.1e}, final loss {calm[-1]:.3f}")
+assert np.diff(calm).max() < 0 < np.diff(losses_mlp).max()
+
+# %% [markdown]
 # ## Edge cases
 #
 # - **A number that the result does not depend on** gets gradient 0: no arrow leads to it.
