@@ -33,13 +33,13 @@ np.set_printoptions(precision=4, suppress=True)
 #
 # The gradient says in which direction the loss rises fastest. Go a little in the opposite direction and repeat: that is
 # gradient descent, and all of training is a variation of it. The only question is how far to go, and the simplest loss
-# answers it. Take $f(x) = \frac{\lambda}{2} x^2$, a parabola of *curvature* $\lambda$. Its gradient is $\lambda x$, so a step
+# answers it. Take $f(x) = \frac{\kappa}{2} x^2$, a parabola of *curvature* $\kappa$. Its gradient is $\kappa x$, so a step
 # with learning rate $\eta$ gives
 #
-# $$x_{t+1} = x_t - \eta \lambda x_t = (1 - \eta \lambda) x_t$$
+# $$x_{t+1} = x_t - \eta \kappa x_t = (1 - \eta \kappa) x_t$$
 #
-# Each step multiplies $x$ by the same number. It shrinks if $|1 - \eta \lambda| < 1$, that is, if $0 < \eta < 2 / \lambda$.
-# With $\eta = 1 / \lambda$ one step arrives; above $2 / \lambda$ the steps overshoot more each time.
+# Each step multiplies $x$ by the same number. It shrinks if $|1 - \eta \kappa| < 1$, that is, if $0 < \eta < 2 / \kappa$.
+# With $\eta = 1 / \kappa$ one step arrives; above $2 / \kappa$ the steps overshoot more each time.
 
 # %%
 for rate in (0.1, 1.0, 1.9, 2.1):
@@ -50,9 +50,9 @@ for rate in (0.1, 1.0, 1.9, 2.1):
 assert np.isclose(x, (1 - 2.1) ** 20)
 
 # %% [markdown]
-# A network has as many directions as parameters, with curvatures that differ by factors of thousands. **The steepest
-# direction limits the learning rate, and then the flattest hardly moves.** In a narrow valley plain descent jumps from side
-# to side, or creeps along the floor. Momentum and Adam are two answers.
+# A network has as many directions as parameters, and each has its own curvature. **The steepest direction limits the learning
+# rate, and then the flattest hardly moves.** In a narrow valley plain descent jumps from side to side, or creeps along the
+# floor. Momentum and Adam are two answers.
 
 # %%
 figure, found = figures.drawn(figures.loss_surface)
@@ -117,8 +117,8 @@ show(figure, "SGD and Adam on the way down a narrow valley: SGD creeps along the
 # | 3 | -4 | -0.058 | 0.023988 | -0.058/0.271 = -0.214 | 0.023988/0.002997 = 8.004 | 0.8 + 0.1 · 0.214/2.829 = 0.8076 |
 #
 # Look at the first step: it is exactly $\eta$ long. Had the gradient been 2000, it would be the same. Adam divides by the
-# gradient's own size, so the learning rate *is* the length of a step. In step 3 the gradient turns round, and Adam hesitates:
-# the mean $\hat m$ is small.
+# gradient's own size, so the learning rate *is* the length of a step, as long as the gradients agree. In step 3 the gradient
+# turns round, and Adam hesitates: the mean $\hat m$ is small.
 
 
 # %%
@@ -319,9 +319,9 @@ print([(name, p.shape) for name, p in Net().named_parameters()])
 # ### The same in minigrad
 #
 # `minigrad/nn/module.py` is this class with what daily use needs: a parameter that stands in two places is listed once,
-# states are saved and loaded by name, and a plain list of modules, in which nothing would be found, is an error.
-# `minigrad/nn/linear.py` holds `Linear`, `models/mlp.py` the MLP, `minigrad/optim/` the optimizers and schedules,
-# `minigrad/nn/init.py` the first values.
+# constants (*buffers*: a mask, a table) are kept with them but not trained, states are saved and loaded by name, and a plain
+# list of modules, in which nothing would be found, is an error. `minigrad/nn/linear.py` holds `Linear`, `models/mlp.py` the
+# MLP, `minigrad/optim/` the optimizers and schedules, `minigrad/nn/init.py` the first values.
 
 # %%
 mg.manual_seed(0)
@@ -471,7 +471,7 @@ for units in (1.0, 1000.0):
     for t in range(1, 31):
         x, m, v = adam_step(x, units * x, m, v, t, lr=0.02)  # the loss is units * x^2 / 2
     ends.append(x)
-print("Adam after 30 steps:", ends, "  SGD after 1:", [1 - 0.02 * units for units in (1.0, 1000.0)])
+print(f"Adam after 30 steps: {ends[0]:.4f}, {ends[1]:.4f}   SGD after one step: {1 - 0.02:.2f}, {1 - 0.02 * 1000:.2f}")
 assert np.isclose(*ends, atol=1e-6)
 
 # %%
@@ -496,11 +496,11 @@ show(figure, "Left: where the network answers which arm, and test points; right:
 # %% [markdown]
 # ### Weight decay: L2 is not AdamW
 #
-# To keep weights small one can add $\frac{\lambda}{2} \|x\|^2$ to the loss; its gradient is $\lambda x$ ("L2"). In SGD that
-# is the same as shrinking $x$ by the factor $1 - \eta \lambda$. In Adam it is not: $\lambda x$ is added to $g$ and then
-# divided by $\sqrt{\hat v}$, the size of $g$. Parameters with large gradients are hardly decayed, those with small ones
-# fully. AdamW takes the decay out of the gradient and shrinks all alike. Here are two kinds of parameters that start at 1 and
-# receive nothing but noise, of size 100 and 0.01:
+# To keep weights small one can add $\frac{\lambda}{2} \lVert x \rVert^2$ to the loss; its gradient is $\lambda x$ ("L2"). In
+# SGD that is the same as shrinking $x$ by the factor $1 - \eta \lambda$. In Adam it is not: $\lambda x$ is added to $g$ and
+# then divided by $\sqrt{\hat v}$, the size of $g$. Parameters with large gradients are hardly decayed, those with small ones
+# strongly. AdamW takes the decay out of the gradient and shrinks all alike. Here are two kinds of parameters that start at 1
+# and receive nothing but noise, of size 100 and 0.01:
 
 # %%
 for kind in (optim.Adam, optim.AdamW):
@@ -520,10 +520,10 @@ assert np.allclose(means, (1 - 1e-4) ** 1000, atol=0.01)
 #
 # ### Dropout, and the two modes of a module
 #
-# Dropout (Srivastava et al. 2014) sets each number to 0 with probability $p$ while training, so that no unit can rely on one
-# other. The survivors are divided by $1 - p$: with a mask $k$ that is 1 with probability $1 - p$, the mean of $k x / (1 - p)$
-# is $(1 - p) x / (1 - p) = x$. So in evaluation, when nothing is dropped, the next layer sees numbers of the size it is used
-# to. Backward multiplies by the same mask and the same $1 / (1 - p)$.
+# Dropout (Srivastava et al. 2014) sets each number to 0 with probability $p$ while training, so that no unit can rely on any
+# single other one. The survivors are divided by $1 - p$: with a mask $k$ that is 1 with probability $1 - p$, the mean of
+# $k x / (1 - p)$ is $(1 - p) x / (1 - p) = x$. So in evaluation, when nothing is dropped, the next layer sees numbers of the
+# size it is used to. Backward multiplies by the same mask and the same $1 / (1 - p)$.
 #
 # A module therefore has two modes, `model.train()` and `model.eval()`, which only dropout and its like look at.
 
@@ -663,7 +663,8 @@ assert in_evaluation[0] == in_evaluation[1] >= np.mean(in_training) and len(set(
 # **Adam's $t$ counted from 0.** Then $1 - \beta^0 = 0$, and the first step divides by 0. Count from 1, and one count for each
 # parameter.
 #
-# **Inputs shuffled, labels not.** Nothing crashes; the loss stays at $\ln C$. Shuffle *indices*, and use them for both.
+# **Inputs shuffled, labels not** (or apart from them). Nothing crashes; the loss stays near $\ln 3 = 1.0986$. Shuffle
+# *indices*, and use them for both.
 #
 # **Judging by the training loss.** It falls even for random labels, as you saw above. What counts is data that the optimizer
 # has never seen.
@@ -680,6 +681,19 @@ assert in_evaluation[0] == in_evaluation[1] >= np.mean(in_training) and len(set(
 with np.errstate(divide="ignore", invalid="ignore"):
     print("t = 0:", adam_step(np.array([1.0]), np.array([2.0]), 0.0, 0.0, 0, lr=0.1)[0])
 
+mg.manual_seed(0)
+model = MLP(2, 64, 64, 3)
+optimizer, r, losses = optim.Adam(model.parameters(), lr=0.01), np.random.default_rng(0), []
+for _ in range(30):
+    for (x, _), (_, y) in zip(batches(x_train, y_train, 50, r), batches(x_train, y_train, 50, r)):  # two orders
+        loss = F.cross_entropy(model(mg.tensor(x)), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+print(f"labels shuffled apart from their inputs: mean loss of the last epochs {np.mean(losses[-30:]):.3f}")
+assert abs(np.mean(losses[-30:]) - np.log(3)) < 0.05
+
 # %% [markdown]
 # ## Practice questions
 
@@ -688,7 +702,7 @@ with np.errstate(divide="ignore", invalid="ignore"):
 #
 # <details><summary>Answer</summary>
 #
-# $f = \frac{\lambda}{2} x^2$ with $\lambda = 10$, so above $2 / \lambda = 0.2$. At 0.21 each step multiplies by
+# $f = \frac{\kappa}{2} x^2$ with $\kappa = 10$, so above $2 / \kappa = 0.2$. At 0.21 each step multiplies by
 # $1 - 2.1 = -1.1$; after ten steps $x$ is $1.1^{10} = 2.5937$ times where it started.
 #
 # </details>
