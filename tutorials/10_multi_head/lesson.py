@@ -378,6 +378,16 @@ moved = [W[:, order] for W in matrices[:3]] + [matrices[3][order]]
 assert np.allclose(multi_head(x, x, *moved, 2)[0], ours, atol=1e-14)
 print("two heads exchanged: the output differs by", np.abs(multi_head(x, x, *moved, 2)[0] - ours).max().round(12))
 
+
+def wrongly_split(x, W_Q, W_K, W_V, W_O):
+    q, k, v = ((x @ W).reshape(2, 2, 5, 4) for W in (W_Q, W_K, W_V))  # heads before positions at once
+    return attention(q, k, v)[0].reshape(2, 5, 8) @ W_O
+
+
+difference = np.abs(wrongly_split(x, *moved) - wrongly_split(x, *matrices)).max()
+print("the same with a wrong split: it differs by ", difference.round(4))
+assert difference > 1e-3
+
 # %% [markdown]
 # ## More heads are not always better
 #
