@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import types
+import warnings
 
 import numpy as np
 
@@ -89,7 +90,8 @@ def is_float(x):
 def played(check, module):
     """The Outcome of a driver on a module of ours."""
     given = [np.random.default_rng(check["seed"])] if check["args"] is None else [decode(item) for item in check["args"]]
-    with np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):  # what mistakes print and warn of is nobody's business
+    with np.errstate(all="ignore"), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")  # what mistakes print and warn of is nobody's business
         try:
             return Outcome(decode(encode(play(check["source"], module, given))))
         except Exception as error:

@@ -87,16 +87,17 @@ def same(outcome, other):
 
 def difference(given, right, tolerance, where=""):
     """A sentence on the first difference of two values, or ""."""
+    inside = f"{where}, " if where else ""
     if isinstance(right, list):
         if not isinstance(given, (list, np.ndarray)) or len(given) != len(right):
             got = f"{len(given)}" if isinstance(given, (list, np.ndarray)) else kind(given)
             return f"{where or 'the result'} should be {len(right)} values, got {got}"
-        found = (difference(g, r, tolerance, f"{where}value {i + 1}") for i, (g, r) in enumerate(zip(given, right, strict=True)))
+        found = (difference(g, r, tolerance, f"{inside}value {i + 1}") for i, (g, r) in enumerate(zip(given, right, strict=True)))
         return next((sentence for sentence in found if sentence), "")
     if isinstance(right, dict):
         if not isinstance(given, dict) or given.keys() != right.keys():
             return f"{where or 'the result'} should have the keys {list(right)}, got {list(given) if isinstance(given, dict) else kind(given)}"
-        found = (difference(given[name], right[name], tolerance, f"{where}{name!r}") for name in right)
+        found = (difference(given[name], right[name], tolerance, f"{inside}{name!r}") for name in right)
         return next((sentence for sentence in found if sentence), "")
     if isinstance(right, (str, bool)) or right is None:
         return "" if type(given) is type(right) and given == right or _truth(given, right) else f"{where or 'the result'} should be {right!r}, got {shortly(given)}"
