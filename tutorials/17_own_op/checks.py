@@ -55,8 +55,12 @@ def _(my, rng):
 
 
 softplus_rules.wrong(
-    "The numbers are right, but the rule reads x: the input must then be kept. Express the slope by y.",
-    body="return (lambda g, _y, x: g / (1 + np.exp(-np.maximum(x, -700))),)",
+    "That is the slope, but the rule reads x, which must then be kept, and exp(-x) overflows at x = -800. Express it by y.",
+    body="return (lambda g, _y, x: g / (1 + np.exp(-x)),)",
+)
+softplus_rules.wrong(
+    "You return the rule itself. Asked for is a tuple of one rule, (rule,): the comma makes it one.",
+    body="return lambda g, y, _x: -g * np.expm1(-y)",
 )
 softplus_rules.wrong(
     "The incoming gradient g is missing: a rule returns g times the slope.", "-g * np.expm1(-y)", "-np.expm1(-y) + 0 * g"
@@ -214,6 +218,10 @@ log_sum_exp_rules.wrong(
     body="return (lambda g, y, x, axis=-1: np.expand_dims(g, -1) * np.exp(x - np.expand_dims(y, -1)),)",
 )
 log_sum_exp_rules.wrong(
+    "You return the rule itself. Asked for is a tuple of one rule, (rule,): the comma makes it one.",
+    body="return lambda g, y, x, axis=-1: np.expand_dims(g, axis) * np.exp(x - np.expand_dims(y, axis))",
+)
+log_sum_exp_rules.wrong(
     "exp(x) overflows for large x. The value y is at hand: softmax(x) is exp(x - y).",
     body="return (lambda g, y, x, axis=-1: np.expand_dims(g, axis) * np.exp(x) / np.exp(np.expand_dims(y, axis)),)",
 )
@@ -265,6 +273,10 @@ clamp_rules.wrong(
     "That is the true derivative: nothing passes outside. Straight-through means that it passes everywhere.",
     "lambda g, _y, _x, _low, _high: g,",
     "lambda g, _y, x, low, high: g * ((x >= low) & (x <= high)),",
+)
+clamp_rules.wrong(
+    "You return one rule. The row has a place for each argument, three here: a tuple of the rule and two times None.",
+    body="return lambda g, _y, _x, _low, _high: g",
 )
 clamp_rules.wrong(
     "You return the slope 1. A rule returns g times the slope, so here g itself.", "_high: g,", "_high: np.ones_like(g),"
