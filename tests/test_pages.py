@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from minigrad.differences import as_markdown
+from tutorials.runner.lessons import lessons
 
 ROOT = Path(__file__).parent.parent
 HERE = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -49,6 +50,26 @@ def test_readmes_python_runs_and_prints_what_readme_shows(capsys):
 def without_figures(text):
     """Another machine's last digits may differ."""
     return re.sub(r"\d+\.\d+", "#", text)
+
+
+def test_readmes_first_minutes_of_the_course_are_what_one_sees(tmp_path):
+    run = lambda *words: subprocess.run([sys.executable, "-m", "tutorials", *words], capture_output=True, text=True, cwd=tmp_path, env=HERE)  # noqa: E731
+    assert run("start", "1").returncode == 0
+    mine = tmp_path / "my_minigrad" / "lesson01.py"
+    unwritten, line = 'raise NotImplementedError("numerical_derivative is not written yet")', "return (f(x + h) - f(x)) / h"
+    assert f"write `{line}`" in README
+    mine.write_text(mine.read_text(encoding="utf-8").replace(unwritten, line), encoding="utf-8")
+    shown = run("check", "1").stdout.split("\n", 1)[1]
+    assert f"```\n{shown}```" in README
+
+
+def test_the_courses_page_lists_each_lesson_with_its_times():
+    page = (ROOT / "tutorials" / "README.md").read_text(encoding="utf-8")
+    for lesson in lessons():
+        row = f"| {lesson.number} | [{lesson.title}]({lesson.folder.name}/lesson.ipynb) | {lesson.head['reading']} + {lesson.head['exercises']} | {', '.join(f'`{name}`' for name in lesson.names)} |"
+        assert row in page, row
+    hours = sum(lesson.head["reading"] + lesson.head["exercises"] for lesson in lessons()) / 60
+    assert f"in {hours:.0f} hours" in page
 
 
 def test_readmes_recipe_is_the_one_that_runs():

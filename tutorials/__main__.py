@@ -98,7 +98,7 @@ def show_map(options, mine):
         done = len(mine.passed(lesson))
         bar = "#" * done + "." * (len(lesson.names) - done)
         state = "done" if done == len(lesson.names) else f"{done} of {len(lesson.names)}" if mine.started(lesson) else ""
-        print(f"  {lesson.number}  {lesson.title:<52} {lesson.head['reading']:>3} + {lesson.head['exercises']:>3} min   [{bar:<8}] {state}")
+        print(f"  {lesson.number}  {lesson.title:<48} {lesson.head['reading']:>3} + {lesson.head['exercises']:>3} min   [{bar:<8}] {state}".rstrip())
     for lesson in lessons():
         if mine.changes(lesson):
             print(f"\n{mine.changes(lesson)}. Your file is as it was; python -m tutorials start {int(lesson.number)} puts the new text beside it.")
