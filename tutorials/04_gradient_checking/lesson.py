@@ -282,7 +282,7 @@ assert check(centre, lambda g, x: g - g.mean(axis=-1, keepdims=True), x, g) < 1e
 # The left side is measured, the right side is the claimed gradient, projected on $v$. If the gradient is wrong by an array
 # $d$, the two differ by $\sum_i d_i v_i$, which is 0 only by accident. It says *that* something is wrong, not *where*; and
 # one small wrong entry among a million large ones may drown. Check layers entry by entry when they are small, and models
-# along directions.
+# along directions (in minigrad: `gradcheck(model, inputs, fast=True)`).
 
 
 # %%
@@ -404,9 +404,27 @@ show(figure, "The central difference of relu near 0 rises from 0 to 1 over two s
 # them. The same happens where two entries tie for a maximum.
 
 # %%
-print(check_pair(relu, lambda g, x: g * (x > 0), [np.array([1.0, 0.0, -1.0, 3e-6])]))
-result = check_pair(relu, lambda g, x: g * (x > 0), [np.array([1.0, 0.0, -1.0, 3e-6])])[0]
-assert result.kinks == 2
+report = check_pair(relu, lambda g, x: g * (x > 0), [np.array([1.0, 0.0, -1.0, 3e-6])])
+print(report)
+assert report[0].kinks == 2
+
+# %% [markdown]
+# Of a maximum with a tie, each of the tied entries may get any share of the gradient, but the shares must sum to 1: if all of
+# them rise together, the maximum rises as much. minigrad and PyTorch's `amax` share equally. Two full shares are a mistake,
+# and it is found.
+
+# %%
+tie = np.array([1.0, 3.0, 3.0])
+
+
+def share(g, x):
+    return g * (x == x.max()) / (x == x.max()).sum()
+
+
+print(check_pair(lambda x: x.max(), share, [tie]))
+print(check_pair(lambda x: x.max(), lambda g, x: g * (x == x.max()), [tie]))
+assert check_pair(lambda x: x.max(), share, [tie]).ok
+assert not check_pair(lambda x: x.max(), lambda g, x: g * (x == x.max()), [tie]).ok
 
 # %% [markdown]
 # ### Vacuous checks

@@ -55,11 +55,11 @@ assert np.allclose(p[:-1] / p[1:], np.e)
 #
 # **Softmax** (the name is Bridle's, 1990) gives a row $y$ of the same shape:
 #
-# $$y_i = \frac{e^{x_i}}{\sum_{k=1}^{C} e^{x_k}}$$
+# $$y_i = \frac{e^{x_i}}{\sum_{k=0}^{C-1} e^{x_k}}$$
 #
 # **Log-sum-exp** is the logarithm of the denominator, one number for each row; the shape loses its last axis:
 #
-# $$\mathrm{lse}(x) = \log \sum_{k=1}^{C} e^{x_k}$$
+# $$\mathrm{lse}(x) = \log \sum_{k=0}^{C-1} e^{x_k}$$
 #
 # **Log-softmax** is the logarithm of softmax. Since $\log(a/b) = \log a - \log b$, it is a subtraction:
 #
@@ -378,7 +378,7 @@ show(figure, "Loss and gradient of cross-entropy and squared error against the m
 #
 # A network that has learned nothing gives all classes about the same probability, $1/C$, and so the loss $\ln C$. Know this
 # number before you start: a first loss far above it means logits that are too large (a bad initialisation), one below it
-# means that the answer leaks into the input.
+# means that the answer leaks into the input, or that the last bias already knows how frequent the classes are.
 #
 # `exp(loss)` is called the **perplexity**: among how many equally likely answers the network behaves as if it had to guess.
 
