@@ -51,6 +51,11 @@ step.wrong(
 step.wrong("The bias is missing.", " + b)", ")")
 step.wrong("The state before has no part in it: then this is no memory.", " + h @ W_h.T", "")
 step.wrong("The bias stands outside the tanh. It is part of what is bent.", "h @ W_h.T + b)", "h @ W_h.T) + b")
+step.wrong(
+    "Neither matrix is transposed. The formula has W x for a column x; with vectors in the rows it is x @ W.T.",
+    "x @ W_x.T + h @ W_h.T",
+    "x @ W_x + h @ W_h",
+)
 
 
 # ---------------------------------------------------------------- rnn_forward
@@ -295,6 +300,10 @@ radius.wrong(
     "This is the determinant: the product of all eigenvalues, not the largest.",
     "abs(np.linalg.eigvals(W)).max()",
     "abs(np.linalg.det(W))",
+)
+radius.wrong(
+    "The largest complex number is not the one farthest from 0: take abs of each eigenvalue, then the maximum.",
+    body="return np.linalg.eigvals(W).max()",
 )
 
 

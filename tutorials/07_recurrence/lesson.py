@@ -120,7 +120,7 @@ assert 10.9 < da3 / da1 < 11
 #
 # $$dh_t = g_t + W_h^\top da_{t+1}, \qquad dh_T = g_T .$$
 #
-# Through the tanh, elementwise:
+# Through the tanh, entry by entry ($\odot$ multiplies so):
 #
 # $$da_t = dh_t \odot (1 - h_t^2) .$$
 #
@@ -162,7 +162,7 @@ assert np.allclose(by_hand[0].ravel(), [da1, da2, da3]) and np.allclose(by_hand[
 # %% [markdown]
 # ## What happens to a gradient on its way back
 #
-# From step $T$ to step $t$ the gradient is multiplied $T - t$ times by a matrix:
+# Let only the last step have a loss. From there to step $t$ the gradient is multiplied $T - t$ times by a matrix:
 #
 # $$dh_t = \left( \prod_{s=t+1}^{T} W_h^\top \text{diag}(1 - h_s^2) \right) g_T .$$
 #
@@ -272,8 +272,9 @@ assert all(np.allclose(p.grad.data, c, atol=1e-5) for p, c in zip(parameters, cl
 #
 # $$i_t, f_t, o_t = \sigma(W_x x_t + W_h h_{t-1} + b), \qquad g_t = \tanh(W_x x_t + W_h h_{t-1} + b)$$
 #
-# $f$ (forget) says how much of the cell stays, $i$ (input) how much of the proposal $g$ is added, $o$ (output) how much is
-# shown. In code the four blocks lie on top of each other in one matrix of $4H$ rows, in PyTorch's order $i, f, g, o$.
+# where $\sigma(a) = 1 / (1 + e^{-a})$ is the sigmoid. $f$ (forget) says how much of the cell stays, $i$ (input) how much of
+# the proposal $g$ is added, $o$ (output) how much is shown. In code the four blocks lie on top of each other in one matrix of
+# $4H$ rows, in PyTorch's order $i, f, g, o$.
 #
 # What is it good for? Follow the gradient along the cells alone: $\partial c_t / \partial c_{t-1} = f_t$. If the network
 # learns to keep $f$ near 1, that path neither vanishes nor explodes, however long it is. "Near" must be meant:
@@ -494,8 +495,8 @@ one_by_one, at_once = seconds(chain), seconds(lambda: rows @ W.T)
 print(f"{T_long} x {H_wide} x {H_wide} multiplications: in a chain {one_by_one * 1e3:.2f} ms, at once {at_once * 1e3:.2f} ms")
 
 # %% [markdown]
-# (The times are this machine's. On hardware that lives on doing many things at once, such as a GPU, the difference is larger.
-# And it, more than the gradients, is why today's large models are not RNNs: they could not have been trained in time.)
+# (The times are this machine's, with one core. Hardware that lives on doing many things at once has more to gain. Vaswani et
+# al. 2017 name this constraint in their first section, before any word on gradients: training has to be finished some day.)
 #
 # ## Trouble 3: the bottleneck
 #
@@ -556,7 +557,8 @@ assert abs(alpha.sum() - 1) < 1e-12 and context.shape == (H_s,)
 # ## Gradient check
 #
 # The RNN's and the LSTM's backward were checked above. Here are two mistakes people make, and what the check says. First: the
-# gradient that comes from the step after is forgotten, so each step learns from its own loss alone.
+# gradient that comes from the step after is forgotten, so each step learns from its own loss alone. Second: `dW_x` is
+# assigned in the loop, not added to.
 
 # %%
 
@@ -570,8 +572,9 @@ def forgets_the_future(g, x, h0, W_x, W_h, b):
 
 def assigns(g, x, h0, W_x, W_h, b):
     dx, dh0, dW_x, dW_h, db = rnn_backward(g, x, h0, W_x, W_h, b)
-    alone = rnn_backward(g * (np.arange(len(g)) == 0)[:, None, None], x, h0, W_x, W_h, b)
-    return dx, dh0, alone[2], dW_h, db  # dW_x = ... instead of +=, so the last term of the loop is all that stays
+    later = rnn_backward(g[1:], x[1:], rnn_forward(x[:1], h0, W_x, W_h, b)[0], W_x, W_h, b)[1]  # dh that comes to step 1
+    last_turn = rnn_backward(g[:1] + later, x[:1], h0, W_x, W_h, b)  # the loop ends with the first step
+    return dx, dh0, last_turn[2], dW_h, db  # "dW_x =" in place of "+=": only the loop's last turn is left
 
 
 arguments = [x, h0, W_x, W_h, b]
@@ -587,8 +590,8 @@ for wrong in (forgets_the_future, assigns):
 #
 # - **One step**: the RNN is a layer with a tanh.
 # - **$W_h = 0$**: no memory; each state depends on its own input alone.
-# - **An orthogonal $W_h$ and no tanh**: each step turns the gradient and leaves its length. The one case where nothing
-#   vanishes or explodes. It is a way to *start*, and training moves away from it.
+# - **An orthogonal $W_h$ and no tanh**: each step turns the gradient and leaves its length. Nothing vanishes or explodes. It
+#   is a way to *start*, and training moves away from it.
 # - **Spectral radius below 1, norm above**: gradients may grow for some steps before they vanish (question 6).
 # - **Padded sequences**: the state must stop at the last real token, or the padding rewrites the card. minigrad's layers take
 #   `lengths` for this.

@@ -52,6 +52,11 @@ ask.wrong(
     "The scores are divided by sqrt(d_k) already. That comes in the next exercise; here the librarian does without.",
     "softmax(keys @ query)", "softmax(keys @ query / np.sqrt(len(query)))",
 )  # fmt: skip
+ask.wrong(
+    "The columns of the values were added up as well, so that one number comes out. Sum over the books only: what comes out is as wide "
+    "as a value.",
+    body="return (softmax(keys @ query)[:, None] * values).sum()",
+)
 
 
 # ---------------------------------------------------------------- attention_weights
@@ -184,7 +189,7 @@ entropy = lesson.exercise(
 
 @entropy.check("uniform over 4, and over 1")
 def _(my, rng):
-    return my.entropy(np.full((2, 4), 0.25)), my.entropy(np.ones((3, 1)))
+    return np.append(my.entropy(np.full((2, 4), 0.25)), my.entropy(np.ones((3, 1))))
 
 
 @entropy.check("weights that are exactly 0")
@@ -295,6 +300,12 @@ backward.wrong(
     "ds = softmax_backward(g @ v.swapaxes(-1, -2), p)\n"
     "dk = scale * ds @ q\n"
     "return scale * ds @ k, dk, p.swapaxes(-1, -2) @ g",
+)
+backward.wrong(
+    ".T turns all axes round, batch and heads too. Swap the last two only, everywhere.",
+    body="p, scale = attention_weights(q, k), 1 / np.sqrt(q.shape[-1])\n"
+    "ds = softmax_backward(g @ v.T, p)\n"
+    "return scale * ds @ k, scale * ds.T @ q, p.T @ g",
 )
 
 

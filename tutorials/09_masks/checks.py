@@ -132,10 +132,9 @@ def _(my, rng):
     return my.decoder_masks(np.array([[5, 3, 1, 0]]), np.array([[1, 9, 0, 0]]), 0)
 
 
-@decoder.check("pad is 2, and the shapes")
+@decoder.check("pad is 2, and 0 a token like others")
 def _(my, rng):
-    both = my.decoder_masks(np.array([[0, 3, 2], [2, 2, 2]]), np.array([[1, 0], [1, 2]]), 2)
-    return both, [list(mask.shape) for mask in both]
+    return my.decoder_masks(np.array([[0, 3, 2], [2, 2, 2]]), np.array([[1, 0], [1, 2]]), 2)
 
 
 decoder.wrong(
@@ -149,7 +148,7 @@ decoder.wrong(
 decoder.wrong(
     "In self-attention target padding is not hidden: causal alone is not enough.",
     "causal_mask(length, length) & padding_mask(tgt, pad)",
-    "causal_mask(length, length)[None, None] & np.ones((len(tgt), 1, 1, 1), bool)",
+    "causal_mask(length, length)",
 )  # fmt: skip
 decoder.wrong(
     "Self-attention may look ahead: the causal part is missing.",
@@ -396,7 +395,7 @@ influence = lesson.exercise(
 
 @influence.check("a causal mean, a look one ahead, and each row by itself")
 def _(my, rng):
-    x = rng.standard_normal((5, 3))
+    x = rng.uniform(-2, 2, (5, 3))
     causal = np.tri(5) / np.arange(1, 6)[:, None]
     ahead = np.tri(5, k=1)
     return [my.influence(lambda x, m=m: m @ x, x) for m in (causal, ahead, np.eye(5))]
@@ -409,12 +408,12 @@ def _(my, rng):
         y[1, 2] += x[3, 2]
         return y
 
-    return my.influence(model, rng.standard_normal((5, 3)))
+    return my.influence(model, rng.uniform(-2, 2, (5, 3)))
 
 
 @influence.check("most of the output is constant")
 def _(my, rng):
-    return my.influence(lambda x: np.concatenate([np.tri(4) @ x[:, :1], np.ones((4, 2))], axis=1), rng.standard_normal((4, 3)))
+    return my.influence(lambda x: np.concatenate([np.tri(4) @ x[:, :1], np.ones((4, 2))], axis=1), rng.uniform(-2, 2, (4, 3)))
 
 
 @influence.check("a model with a layer norm")
@@ -423,17 +422,17 @@ def _(my, rng):
         normed = (x - x.mean(axis=-1, keepdims=True)) / (x.std(axis=-1, keepdims=True) + 1e-5)
         return np.tri(4) @ normed
 
-    return my.influence(model, rng.standard_normal((4, 3)))
+    return my.influence(model, rng.uniform(-2, 2, (4, 3)))
 
 
 @influence.check("a weak leak counts too")
 def _(my, rng):
-    return my.influence(lambda x: np.tri(4) @ x + 1e-9 * np.roll(x, -1, axis=0), rng.standard_normal((4, 3)))
+    return my.influence(lambda x: np.tri(4) @ x + 1e-9 * np.roll(x, -1, axis=0), rng.uniform(-2, 2, (4, 3)))
 
 
 @influence.check("x is left as it was")
 def _(my, rng):
-    x = rng.standard_normal((4, 3))
+    x = rng.uniform(-2, 2, (4, 3))
     my.influence(lambda x: np.tri(4) @ x, x)
     return x
 
@@ -447,7 +446,7 @@ influence.wrong(
 )  # fmt: skip
 influence.wrong(
     "Adding a constant to a row goes unnoticed by a layer norm, which takes the mean off. Put other numbers there.",
-    "changed[j] = np.random.default_rng(j).standard_normal(x.shape[1])", "changed[j] += 1.0",
+    "changed[j] = np.random.default_rng([2026, j]).standard_normal(x.shape[1])", "changed[j] += 1.0",
 )  # fmt: skip
 influence.wrong(
     "You compare with a tolerance, so weak leaks are missed. A model that does not look ahead changes by exactly nothing.",
@@ -459,5 +458,5 @@ influence.wrong(
 )  # fmt: skip
 influence.wrong(
     "Only the first column of the row was changed: what depends on another is missed. Change the whole row.",
-    "changed[j] = np.random.default_rng(j).standard_normal(x.shape[1])", "changed[j, 0] += 1.0",
+    "changed[j] = np.random.default_rng([2026, j]).standard_normal(x.shape[1])", "changed[j, 0] += 1.0",
 )  # fmt: skip

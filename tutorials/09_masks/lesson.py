@@ -236,6 +236,7 @@ def attention(q, k, v, mask):
     return masked_softmax(q @ k.mT / np.sqrt(q.shape[-1]), mask) @ v
 
 
+# %%
 mask = np.array([[True, False, False], [False, False, False], [True, True, False]])
 weights = masked_softmax(S, mask)
 print(weights)
