@@ -238,7 +238,16 @@ def _(my, rng):
     import minigrad as mg
 
     w = mg.tensor(rng.standard_normal((3, 4)))
-    return my.gradient_penalty(lambda x: mg.tanh(x @ w).sum(-1), rng.standard_normal((5, 3))).item()
+    return float(my.gradient_penalty(lambda x: mg.tanh(x @ w).sum(-1), rng.standard_normal((5, 3))))
+
+
+@gradient_penalty.check("is it a tensor with a history (requires_grad)?")
+def _(my, rng):
+    import minigrad as mg
+
+    w = mg.tensor(rng.standard_normal((3, 4)), requires_grad=True)
+    penalty = my.gradient_penalty(lambda x: mg.tanh(x @ w).sum(-1), rng.standard_normal((5, 3)))
+    return bool(getattr(penalty, "requires_grad", False))
 
 
 @gradient_penalty.check("its gradient by the critic's weights")
