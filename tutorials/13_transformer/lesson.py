@@ -38,8 +38,8 @@ mg.manual_seed(0)
 # ## Intuition: a reader and a writer
 #
 # Somebody hands you `29th of Nov 26` and wants `2026-11-29`. You read the whole note first, all of it at once and in any order.
-# Then you write, from left to right, and before each character you do two things: you look back at *what you have written so far*
-# (after `2026-` comes a month), and you look over at *the right place of the note* (the month stands in the middle of it).
+# Then you write, from left to right, and before each character you do two things: you look back at *what you have written so
+# far* (after `2026-` comes a month), and you look over at *the right place of the note* (the month stands in the middle of it).
 #
 # The Transformer (Vaswani et al. 2017) is built like that. The **encoder** reads: each place of the source may look at every
 # place of the source. What it hands on is called the **memory**, one vector for each source token. The **decoder** writes: each
@@ -68,7 +68,7 @@ for name, part in small.named_children():
 # Let $C$ be `d_model`, $V$ the size of the vocabulary, $T_s$ and $T_t$ the lengths of source and target. $E$ is the table of
 # embeddings, $(V, C)$; $P$ the table of positions, $(T, C)$. Source tokens $s$ and target tokens $t$ become
 #
-# $$x = \sqrt{C}\\, E[s] + P \quad (T_s, C) \qquad\qquad y = \sqrt{C}\\, E[t] + P \quad (T_t, C)$$
+# $$x = \sqrt{C} E[s] + P \quad (T_s, C) \qquad\qquad y = \sqrt{C} E[t] + P \quad (T_t, C)$$
 #
 # Write $\mathrm{Att}(a, b)$ for multi-head attention whose queries come from $a$ and whose keys and values come from $b$,
 # and $N$ for a LayerNorm (each has its own weights). One **encoder layer** is two sublayers,
@@ -77,7 +77,9 @@ for name, part in small.named_children():
 #
 # and the memory $M$ is $x$ after the last of them. One **decoder layer** is three:
 #
-# $$y \leftarrow N(y + \mathrm{Att}_{\text{causal}}(y, y)) \qquad y \leftarrow N(y + \mathrm{Att}(y, M)) \qquad y \leftarrow N(y + \mathrm{FFN}(y))$$
+# $$y \leftarrow N(y + \mathrm{Att}_{\text{causal}}(y, y)) \qquad y \leftarrow N(y + \mathrm{Att}(y, M))$$
+#
+# $$y \leftarrow N(y + \mathrm{FFN}(y))$$
 #
 # After the last, the logits are products with the same embeddings again, $\mathrm{logits} = y E^\top$, of shape $(T_t, V)$:
 # one distribution for each place of the target, of the token that comes *next*.
@@ -102,11 +104,12 @@ print("mean square of a position's entries     ", f"{(sinusoidal(100, 512).data 
 # **What goes in.** Take $C = 4$, and a token whose row of $E$ is $(0.5, -0.5, 0.25, 0)$, standing at position 1.
 #
 # - times $\sqrt 4 = 2$: $(1, -1, 0.5, 0)$
-# - the position, with the frequencies $1$ and $10000^{-2/4} = 0.01$: $(\sin 1, \cos 1, \sin 0.01, \cos 0.01) = (0.8415, 0.5403, 0.0100, 1.0000)$
+# - the position, with the frequencies $1$ and $10000^{-2/4} = 0.01$:
+#   $(\sin 1, \cos 1, \sin 0.01, \cos 0.01) = (0.8415, 0.5403, 0.0100, 1.0000)$
 # - the sum: $(1.8415, -0.4597, 0.5100, 1.0000)$
 #
-# **What comes out, and the loss.** The target is `b a`, and the decoder is asked three questions at once. It reads `start b a` and
-# should answer `b a end`:
+# **What comes out, and the loss.** The target is `b a`, and the decoder is asked three questions at once. It reads `start b a`
+# and should answer `b a end`:
 #
 # | place | it reads | it should say | its probability for that | $-\ln p$ |
 # | --- | --- | --- | --- | --- |
@@ -162,23 +165,24 @@ steps("positions")  # 2. as many rows of the table as there are tokens, added
 # %% [markdown]
 # **3. Multi-head attention**, here the encoder's. Follow one line after the other: three projections, each cut into 2 heads of
 # width 4; the scores $Q K^\top$; the factor $1/\sqrt 4$; the mask (`where`); the softmax with its maximum taken off; the
-# product with $V$; the heads side by side again; the output projection. (The `where`s on 1x2x4x4 right after the projections put
-# zeros into the keys and values of padding; lesson 09 says why.)
+# product with $V$; the heads side by side again; the output projection. (The `where`s on 1x2x4x4 right after the projections
+# put zeros into the keys and values of padding; lesson 09 says why.)
 
 # %%
 steps("encoder.0.self_attention")
 
 # %% [markdown]
-# **4. Add and norm**, and **5. the feed-forward network**, which widens each place from 8 to 16 and back, and lets no place see another.
+# **4. Add and norm**, and **5. the feed-forward network**, which widens each place from 8 to 16 and back, and lets no place see
+# another.
 
 # %%
 steps("encoder.0.residual1")
 steps("encoder.0.feed_forward")
 
 # %% [markdown]
-# **6. Cross-attention.** Compare its shapes with those of part 3: the queries are those of the target, 1x2x**3**x4, the keys and
-# values those of the source, 1x2x**4**x4. So the scores are no longer square: **3x4**, a row for each target place, a column
-# for each source place.
+# **6. Cross-attention.** Compare its shapes with those of part 3: the queries are those of the target, 1x2x**3**x4, the keys
+# and values those of the source, 1x2x**4**x4. So the scores are no longer square: **3x4**, a row for each target place, a
+# column for each source place.
 
 # %%
 cross = trace["decoder.0.cross_attention"].steps
@@ -246,15 +250,21 @@ print("questions answered by one pass:", real.sum())
 # The loss is computed from the decoder alone. What the encoder learns comes through cross-attention. Let $y$ be the decoder's
 # place vectors and $M$ the memory, and take one head without biases:
 #
-# $$Q = y W_Q, \qquad K = M W_K, \qquad Z = M W_V, \qquad A = \mathrm{softmax}\left(Q K^\top / \sqrt{d_k}\right), \qquad O = A Z$$
+# $$Q = y W_Q, \qquad K = M W_K, \qquad Z = M W_V$$
 #
-# ($Z$ for the values, since $V$ is the vocabulary here.) Lesson 08 derived the gradients of $Q, K, Z$ from that of $O$, call it $G$:
+# $$A = \mathrm{softmax}\left(Q K^\top / \sqrt{d_k}\right), \qquad O = A Z$$
 #
-# $$dZ = A^\top G, \qquad dA = G Z^\top, \qquad dS = A \odot (dA - \mathrm{rowsum}(dA \odot A)), \qquad dQ = dS\\, K / \sqrt{d_k}, \qquad dK = dS^\top Q / \sqrt{d_k}$$
+# ($Z$ for the values, since $V$ is the vocabulary here.) Lesson 08 derived the gradients of $Q, K, Z$ from that of $O$, call it
+# $G$:
 #
-# What is new is only where these go. $Q$ was made from $y$, but $K$ **and** $Z$ from $M$, and $M$ is used twice, so two gradients add up:
+# $$dZ = A^\top G, \qquad dA = G Z^\top, \qquad dS = A \odot (dA - \mathrm{rowsum}(dA \odot A))$$
 #
-# $$dy = dQ\\, W_Q^\top, \qquad dM = dK\\, W_K^\top + dZ\\, W_V^\top$$
+# $$dQ = dS K / \sqrt{d_k}, \qquad dK = dS^\top Q / \sqrt{d_k}$$
+#
+# What is new is only where these go. $Q$ was made from $y$, but $K$ **and** $Z$ from $M$, and $M$ is used twice, so two
+# gradients add up:
+#
+# $$dy = dQ W_Q^\top, \qquad dM = dK W_K^\top + dZ W_V^\top$$
 #
 # In self-attention $M = y$, and all three land in the same place. And since *every* decoder layer reads the same memory, $M$
 # receives such a sum from each of the layers. That is all the encoder ever hears of the loss.
@@ -319,9 +329,9 @@ assert np.allclose(share(0, 1)[0, -1], 0)  # the padding of the source is heard 
 # %% [markdown]
 # ## Training: dates
 #
-# The task: a date as people write it in, ISO out. Fourteen formats, three cases of letters, years from 1950 to 2049. The days are
-# split before anything is written, so no day of the test was ever trained on. `models/recipes/dates.py` holds the data;
-# the loop is here, as in lesson 06.
+# The task: a date as people write it in, ISO out. Fourteen formats, three cases of letters, years from 1950 to 2049. The days
+# are split before anything is written, so no day of the test was ever trained on. `models/recipes/dates.py` holds the data; the
+# loop is here, as in lesson 06.
 #
 # This is the default run of `python -m minigrad.train`, made smaller: 500 steps of 48 dates instead of 800 of 64.
 
@@ -354,7 +364,8 @@ model.eval()
 # %% [markdown]
 # ## Greedy decoding
 #
-# Now it must write by itself. Start with BOS, take the likeliest next token, append it, ask again, until EOS. Nobody corrects it.
+# Now it must write by itself. Start with BOS, take the likeliest next token, append it, ask again, until EOS. Nobody corrects
+# it.
 
 
 # %%
@@ -396,8 +407,9 @@ assert right.mean() > 0.8
 #
 # ## Reading the cross-attention
 #
-# Nobody told the decoder where the year stands. `dates.attention` keeps the weights of a layer while the model writes (`models/attended.py`);
-# here those of the last decoder layer. A row is a character that is being written, a column one that is looked at.
+# Nobody told the decoder where the year stands. `dates.attention` keeps the weights of a layer while the model writes
+# (`models/attended.py`); here those of the last decoder layer. A row is a character that is being written, a column one that is
+# looked at.
 
 # %%
 written, weights, looked_at = dates.attention(model, "29th of november 2026")
@@ -412,7 +424,8 @@ figure.colorbar(image, label="share of the attention, mean of 4 heads")
 show(figure, "Cross-attention of the last decoder layer: what is looked at while each character of the answer is written.")
 
 # %% [markdown]
-# The same in numbers: how much of the attention falls on each part of the source, while the year, the month and the day are written.
+# The same in numbers: how much of the attention falls on each part of the source, while the year, the month and the day are
+# written.
 
 # %%
 parts = {"'29th'": slice(0, 4), "' of '": slice(4, 8), "'november'": slice(8, 16), "' 2026'": slice(16, 21)}
@@ -451,8 +464,8 @@ except ValueError as error:
 #
 # **Taking "attention" for "self-attention".** Attention is the operation: queries, keys, values. It is *self*-attention if all
 # three come from one sequence, *cross*-attention if the queries come from another than the keys and values. That is the whole
-# distinction; the old lesson that this course grew from adds a third kind, "general attention", whose queries and keys come from
-# different sources, but that is cross-attention again. It is one class here; only what you pass differs:
+# distinction; the old lesson that this course grew from adds a third kind, "general attention", whose queries and keys come
+# from different sources, but that is cross-attention again. It is one class here; only what you pass differs:
 
 # %%
 attention = MultiHeadAttention(8, 2)
@@ -464,14 +477,14 @@ for name, given in {"self": (target,), "cross": (target, source_vectors, source_
 # %% [markdown]
 # The output always has as many places as there are *queries*; the mask's last axis always has as many as there are *keys*.
 #
-# **Forgetting the shift.** Give the decoder the very row it is asked for. It may see place $t$ while it is asked for place $t$, so
-# it learns to copy, and what it writes alone is worthless. **Forgetting the causal mask** does the
-# same: now the answer is one place further right, and may be looked at. Three small models, 250 steps each:
+# **Forgetting the shift.** Give the decoder the very row it is asked for. It may see place $t$ while it is asked for place $t$,
+# so it learns to copy, and what it writes alone is worthless. **Forgetting the causal mask** does the same: now the answer is
+# one place further right, and may be looked at. Three small models, 250 steps each:
 
 
 # %%
 def quick(read, say, mask):
-    """(loss, answers to a hundred dates) of a small model trained for 250 steps on decoder inputs `read` and labels `say` of the rows."""
+    """(loss, answers to a hundred dates) of a small model after 250 steps; it reads the places `read` and should say `say`."""
     mg.manual_seed(0)
     data = Dates(dict(steps=250, batch_size=32, d_model=32, d_ff=64, layers=1, lr=8e-3))
     net = data.model()
@@ -509,7 +522,7 @@ assert right["as it should be"] > 0.3 and right["without the shift"] == right["w
 #
 # **Quoting the accuracy under teacher forcing.** There every place starts from right tokens, so an early slip costs one
 # character. Writing alone, it costs the answer. If each of the 10 characters of a date were right with probability $0.99$,
-# independently, all of them would be in $0.99^{10} = 90.4\,\%$.
+# independently, all of them would be in $0.99^{10} = 0.904$ of the answers.
 #
 # **The target's padding mask in cross-attention.** The mask belongs to the keys. With $T_t = T_s$ the wrong one even fits, and
 # nothing complains.
@@ -551,7 +564,7 @@ assert weights.shape == (2, 8, 11, 20)
 print(weights.shape)
 
 # %% [markdown]
-# ### Q3. The row is `start 5 6 end pad`. What does the decoder read, what should it say, and over how many places is the mean taken?
+# ### Q3. The row is `start 5 6 end pad`. What is read, what should be said, and over how many places is the mean?
 #
 # <details><summary>Answer</summary>
 #
@@ -566,12 +579,12 @@ assert row[:-1].tolist() == [1, 5, 6, 2] and row[1:].tolist() == [5, 6, 2, 0] an
 print(row[:-1], "->", row[1:])
 
 # %% [markdown]
-# ### Q4. Greedy decoding: after `start`, A has probability 0.6 and B 0.4. After A, the two endings have 0.5 each; after B, one has 0.9. Is the greedy answer the likeliest?
+# ### Q4. A begins with 0.6, B with 0.4; then A ends in two ways of 0.5 each, B in one of 0.9. Does greedy find the likeliest?
 #
 # <details><summary>Answer</summary>
 #
-# No. Greedy takes A and reaches $0.6 \cdot 0.5 = 0.30$. Through B there is an answer of probability $0.4 \cdot 0.9 = 0.36$. Beam search
-# keeps several beginnings open and would find it (`models/decoding.py`).
+# No. Greedy takes A and reaches $0.6 \cdot 0.5 = 0.30$. Through B there is an answer of probability $0.4 \cdot 0.9 = 0.36$.
+# Beam search keeps several beginnings open and would find it (`models/decoding.py`).
 #
 # </details>
 
@@ -587,9 +600,10 @@ print(greedy, other)
 # <details><summary>Answer</summary>
 #
 # An attention has four matrices with biases, $4(512^2 + 512) = 1{,}050{,}624$; a feed-forward network
-# $2 \cdot 512 \cdot 2048 + 2048 + 512 = 2{,}099{,}712$; a norm $1{,}024$. An encoder layer: $1{,}050{,}624 + 2{,}099{,}712 + 2 \cdot 1{,}024 =
-# 3{,}152{,}384$. A decoder layer: $2 \cdot 1{,}050{,}624 + 2{,}099{,}712 + 3 \cdot 1{,}024 = 4{,}204{,}032$. Six of each:
-# $44{,}138{,}496$. The number of heads plays no part.
+# $2 \cdot 512 \cdot 2048 + 2048 + 512 = 2{,}099{,}712$; a norm $1{,}024$. An encoder layer:
+# $1{,}050{,}624 + 2{,}099{,}712 + 2 \cdot 1{,}024 = 3{,}152{,}384$. A decoder layer:
+# $2 \cdot 1{,}050{,}624 + 2{,}099{,}712 + 3 \cdot 1{,}024 = 4{,}204{,}032$. Six of each: $44{,}138{,}496$. The number of heads
+# plays no part.
 #
 # </details>
 
@@ -609,8 +623,8 @@ print(f"{6 * (encoder_layer + decoder_layer):,}")
 #
 # <details><summary>Answer</summary>
 #
-# $0.1/5 = 0.02$ on each class, and $0.9$ more on the right one: $(0.92, 0.02, 0.02, 0.02, 0.02)$. The least loss is its entropy,
-# $-0.92 \ln 0.92 - 4 \cdot 0.02 \ln 0.02 = 0.3897$, not 0: a smoothed loss that stops falling above 0 is no bad sign.
+# $0.1/5 = 0.02$ on each class, and $0.9$ more on the right one: $(0.92, 0.02, 0.02, 0.02, 0.02)$. The least loss is its
+# entropy, $-0.92 \ln 0.92 - 4 \cdot 0.02 \ln 0.02 = 0.3897$, not 0: a smoothed loss that stops falling above 0 is no bad sign.
 # The paper uses 0.1 (section 5.4), and says that it makes the perplexity worse and accuracy and BLEU better.
 #
 # </details>
@@ -625,12 +639,12 @@ assert math.isclose(F.cross_entropy(logits, np.array([0]), label_smoothing=0.1).
 print(round(least, 4))
 
 # %% [markdown]
-# ### Q7. The decoder is trained on targets of 11 tokens and writes 11. How many times does it run in training, and how many in greedy decoding?
+# ### Q7. Targets have 11 tokens. How often does the decoder run for one in training, and how often to write one?
 #
 # <details><summary>Answer</summary>
 #
-# Once in training, over 11 places; 11 times in decoding, over 1, 2, ... 11 places, $66$ in all. Keys and values that are kept make
-# them 11 (lesson 14).
+# Once in training, over 11 places; 11 times in decoding, over 1, 2, ... 11 places, $66$ in all. Keys and values that are kept
+# make them 11 (lesson 14).
 #
 # </details>
 
@@ -642,11 +656,11 @@ print(sum(range(1, 12)), "places in decoding, 11 in training")
 # %% [markdown]
 # ## What was left out
 #
-# Beam search (`models/decoding.py`, with the length penalty of Wu et al. 2016) and the paper's learning rate,
-# which rises and falls with $d_{model}^{-0.5}$ (`NoamLR` in `minigrad/optim/lr_scheduler.py`; equation 3). Pre-norm, today's order
-# of norm and sublayer (lesson 12). Scheduled sampling, which feeds the model some of its own answers in training (Bengio et al.
-# 2015). Translation of real sentences: `python -m minigrad.train translate --pairs FILE` learns from pairs of your own.
-# What attention costs: lesson 16.
+# Beam search (`models/decoding.py`, with the length penalty of Wu et al. 2016) and the paper's learning rate, which rises and
+# falls with $d_{model}^{-0.5}$ (`NoamLR` in `minigrad/optim/lr_scheduler.py`; equation 3). Pre-norm, today's order of norm and
+# sublayer (lesson 12). Scheduled sampling, which feeds the model some of its own answers in training (Bengio et al. 2015).
+# Translation of real sentences: `python -m minigrad.train translate --pairs FILE` learns from pairs of your own. What attention
+# costs: lesson 16.
 #
 # ## Sources
 #
@@ -659,7 +673,8 @@ print(sum(range(1, 12)), "places in decoding, 11 in training")
 #
 # ## Exercises
 #
-# You will write the pieces that hold this machine together: teacher forcing, the embedding with its factor and positions, an encoder
-# and a decoder layer out of given sublayers, greedy decoding, exact match, the smoothed loss, and the count of parameters.
+# You will write the pieces that hold this machine together: teacher forcing, the embedding with its factor and positions, an
+# encoder and a decoder layer out of given sublayers, greedy decoding, exact match, the smoothed loss, and the count of
+# parameters.
 #
 #     python -m tutorials start 13

@@ -3,8 +3,8 @@
 #
 # *Reading: 45 minutes. Exercises: 70 minutes. Needs: lessons 05, 06, 09, 12, 13.*
 #
-# Take the decoder of lesson 13 and remove the source. What is left guesses the next token of a text, and nothing else. How far does
-# that go, how is a text drawn from the guesses, and what is a token?
+# Take the decoder of lesson 13 and remove the source. What is left guesses the next token of a text, and nothing else. How far
+# does that go, how is a text drawn from the guesses, and what is a token?
 #
 # **You will be able to:**
 #
@@ -39,12 +39,13 @@ mg.manual_seed(0)
 # %% [markdown]
 # ## Intuition: a guess at every place
 #
-# Cover a text with a sheet of paper and uncover it letter by letter. Before each letter, guess. After `assignmen` you would bet all
-# you have on `t`; after a full stop you would spread your money. Somebody who bets well knows spelling, grammar and, for the
-# hardest letters, what the text is about. That is the whole training signal of a GPT (Radford et al. 2018, section 3.1): no labels
-# but the text itself.
+# Cover a text with a sheet of paper and uncover it letter by letter. Before each letter, guess. After `assignmen` you would bet
+# all you have on `t`; after a full stop you would spread your money. Somebody who bets well knows spelling, grammar and, for
+# the hardest letters, what the text is about. That is the whole training signal of a GPT (Radford et al. 2018, section 3.1): no
+# labels but the text itself.
 #
-# The text here is the prose of Python's own manual, which comes with Python: the paragraphs that are mostly letters, in lower case.
+# The text here is the prose of Python's own manual, which comes with Python: the paragraphs that are mostly letters, in lower
+# case.
 
 # %%
 paragraphs = [" ".join(p.split()) for p in manual().split("\n\n") if len(p) > 80 and not p.startswith(" ")]
@@ -69,19 +70,24 @@ print(text[:160])
 #
 # $$L = -\frac1T \sum_{i=1}^{T} \ln p(t_i \mid t_{<i}),$$
 #
-# in nats per token. A model that knows nothing gives each of the $V$ tokens $1/V$, and pays $\ln V$. The loss is measured in other units too:
-# $L / \ln 2$ is bits, and $e^L$ is the **perplexity**, the number of equally likely tokens it would be as unsure among.
+# in nats per token. A model that knows nothing gives each of the $V$ tokens $1/V$, and pays $\ln V$. The loss is measured in
+# other units too: $L / \ln 2$ is bits, and $e^L$ is the **perplexity**, the number of equally likely tokens it would be as
+# unsure among.
 #
-# The model (`models/gpt.py`; $C$ is `d_model`, tokens $(B, T)$): token and position embeddings, both learned, then blocks, then a norm,
-# then the embedding table $E$ again as output matrix:
+# The model (`models/gpt.py`; $C$ is `d_model`, tokens $(B, T)$): token and position embeddings, both learned, then blocks, then
+# a norm, then the embedding table $E$ again as output matrix:
 #
-# $$x = E[t] + P \quad (B, T, C) \qquad x \leftarrow x + \mathrm{Att}_{\text{causal}}(N(x)) \qquad x \leftarrow x + \mathrm{MLP}(N(x)) \qquad \mathrm{logits} = N(x)\\, E^\top \quad (B, T, V)$$
+# $$x = E[t] + P \quad (B, T, C) \qquad \mathrm{logits} = N(x) E^\top \quad (B, T, V)$$
 #
-# Against lesson 13: no cross-attention, the norm stands *before* each sublayer (pre-norm, lesson 12), GELU instead of ReLU, and one mask,
-# the causal one (lesson 09).
+# and between these two, in each block,
+#
+# $$x \leftarrow x + \mathrm{Att}_{\text{causal}}(N(x)) \qquad x \leftarrow x + \mathrm{MLP}(N(x)).$$
+#
+# Against lesson 13: no cross-attention, the norm stands *before* each sublayer (pre-norm, lesson 12), GELU instead of ReLU, and
+# one mask, the causal one (lesson 09).
 
 # %%
-model = GPT(V, d_model=96, num_heads=4, num_layers=2, max_len=64, dropout=0.0, init_std=96**-0.5)
+model = GPT(V, d_model=96, num_heads=4, num_layers=2, max_len=32, dropout=0.0, init_std=96**-0.5)
 for name, part in model.named_children():
     print(f"{name:5s} {type(part).__name__:17s} {sum(p.numel() for p in part.parameters()):7,d} parameters")
 print(f"{'all':5s} {'':17s} {sum(p.numel() for p in model.parameters()):7,d}")
@@ -92,8 +98,8 @@ print(f"{'all':5s} {'':17s} {sum(p.numel() for p in model.parameters()):7,d}")
 # Three tokens `a`, `b`, `c`, and a model that gives their logits as $z = (2, 1, 0)$.
 #
 # - **softmax**: $e^z = (7.389, 2.718, 1)$, their sum $11.107$, so $p = (0.6652, 0.2447, 0.0900)$.
-# - If `b` came next, it pays $-\ln 0.2447 = 1.4076$ nats, which are $2.0308$ bits. A model that knows nothing pays $\ln 3 = 1.0986$: to be surely
-#   wrong is worse than to know nothing.
+# - If `b` came next, it pays $-\ln 0.2447 = 1.4076$ nats, which are $2.0308$ bits. A model that knows nothing pays
+#   $\ln 3 = 1.0986$: to be surely wrong is worse than to know nothing.
 # - **temperature 0.5** doubles the logits: $e^{4}, e^2, e^0 = (54.598, 7.389, 1)$, $p = (0.8668, 0.1173, 0.0159)$.
 # - **temperature 2** halves them: $(2.718, 1.649, 1)$, $p = (0.5065, 0.3072, 0.1863)$.
 # - **top-k, $k = 2$**: `c` is dropped, and the rest is divided by $0.9100$: $(0.7311, 0.2689, 0)$.
@@ -120,8 +126,8 @@ print("softmax", p, "  cold", softmax(z / 0.5), "  hot", softmax(z / 2))
 # %% [markdown]
 # ## One pass, $T$ predictions
 #
-# A window of $T + 1$ tokens gives $T$ inputs and $T$ answers, each input's answer being the token after it. The shift is that of
-# lesson 13, and the causal mask sees to it that no place can look its answer up.
+# A window of $T + 1$ tokens gives $T$ inputs and $T$ answers, each input's answer being the token after it. The shift is that
+# of lesson 13, and the causal mask sees to it that no place can look its answer up.
 
 # %%
 x, y = windows(data, np.array([0]), 12)
@@ -131,12 +137,15 @@ print("should say ", list(vocabulary.decode(y[0])))
 # %% [markdown]
 # ## Derivation: why that is the same as $T$ separate examples
 #
-# Let $\ell_i$ be the loss at place $i$. By the causal mask it depends on tokens $1 \dots i$ only. So it is the very number that a pass
-# over the prefix $t_1 \dots t_i$ alone would give at its last place. Hence for every parameter $\theta$
+# Let $\ell_i$ be the loss at place $i$. By the causal mask it depends on tokens $1 \dots i$ only. So it is the very number that
+# a pass over the prefix $t_1 \dots t_i$ alone would give at its last place. Hence for every parameter $\theta$
 #
-# $$\frac{\partial L}{\partial \theta} = \frac1T \sum_i \frac{\partial \ell_i}{\partial \theta} = \frac1T \sum_i \frac{\partial}{\partial \theta} \big[\text{loss at the last place of the prefix } t_1 \dots t_i\big].$$
+# $$\frac{\partial L}{\partial \theta} = \frac1T \sum_{i=1}^{T} \frac{\partial \ell_i}{\partial \theta},$$
 #
-# One pass over $T$ tokens does the work of $T$ passes over $1 + 2 + \dots + T = T(T+1)/2$. Check it, on the gradient of everything:
+# and each term is the gradient of the loss at the last place of the prefix $t_1 \dots t_i$.
+#
+# One pass over $T$ tokens does the work of $T$ passes over $1 + 2 + \dots + T = T(T+1)/2$. Check it, on the gradient of
+# everything:
 
 # %%
 mg.manual_seed(0)
@@ -153,8 +162,8 @@ print("largest difference of", once.size, "derivatives:", np.abs(once - np.mean(
 assert np.allclose(once, np.mean(apart, 0), atol=1e-12)
 
 # %% [markdown]
-# Seen from the input, the same fact is a triangle: the loss at place $i$ has a gradient at the embedding of place $j$ only if $j \le i$.
-# Below, the norm of each of these gradients.
+# Seen from the input, the same fact is a triangle: the loss at place $i$ has a gradient at the embedding of place $j$ only if
+# $j \le i$. Below, the norm of each of these gradients.
 
 # %%
 leaf = (tiny.wte(x) + tiny.wpe(np.arange(12))).detach().requires_grad_()
@@ -177,11 +186,12 @@ show(figure, "The gradient of each place's loss at each token read: a lower tria
 # %% [markdown]
 # ## Derivation: one table, used twice
 #
-# $E$ turns tokens into vectors at the bottom and vectors into logits at the top. With $h = f(E[t])$ and $\mathrm{logits} = h E^\top$, and $G$ the
-# gradient of the logits $(T, V)$:
+# $E$ turns tokens into vectors at the bottom and vectors into logits at the top. With $h = f(E[t])$ and
+# $\mathrm{logits} = h E^\top$, and $G$ the gradient of the logits $(T, V)$:
 #
 # - as output matrix, $dE = G^\top h$, of shape $(V, C)$: every row gets something, since every token has a logit;
-# - at the input, with $dx$ the gradient that arrives at $x = E[t]$: row $v$ gets the sum of $dx_i$ over all places $i$ with $t_i = v$.
+# - at the input, with $dx$ the gradient that arrives at $x = E[t]$: row $v$ gets the sum of $dx_i$ over all places $i$ with
+#   $t_i = v$.
 #
 # Both are derivatives with respect to the same numbers, so they add. In NumPy, with $f(x) = x W$ between them:
 
@@ -215,9 +225,10 @@ print("whole GPT:", gradcheck(lambda *p: checked(np.array([[1, 5, 1, 2]])), [*ch
 # %% [markdown]
 # ## Training, and what the loss means
 #
-# Before training the loss is about $\ln V$: the first logits are small, so all tokens are about equally likely. (If a fresh model's loss is far above,
-# its first values are too wide.) Two more yardsticks, without any network: to know only how frequent each character is, and to know it
-# given the one before. Both are counted on the training part and measured on the rest (each count begins at 1, so that nothing is impossible).
+# Before training the loss is about $\ln V$: the first logits are small, so all tokens are about equally likely. (If a fresh
+# model's loss is far above, its first values are too wide.) Two more yardsticks, without any network: to know only how frequent
+# each character is, and to know it given the one before. Both are counted on the training part and measured on the rest (each
+# count begins at 1, so that nothing is impossible).
 
 # %%
 single = np.bincount(train, minlength=V) + 1.0
@@ -234,7 +245,7 @@ for name, nats in yardsticks.items():
 
 # %%
 def test_loss():
-    x, y = windows(test, np.arange(0, len(test) - 64, 64), 64)
+    x, y = windows(test, np.arange(0, len(test) - 32, 32), 32)
     with mg.no_grad():
         return F.cross_entropy(model(x).reshape(-1, V), y.reshape(-1)).item()
 
@@ -243,7 +254,7 @@ STEPS, rng, curve = 600, np.random.default_rng(0), {0: test_loss()}
 optimizer = optim.AdamW(model.parameters(), lr=4e-3, betas=(0.9, 0.99), weight_decay=0.1)
 schedule = optim.lr_scheduler.WarmupCosineLR(optimizer, 50, STEPS, 0.05)
 for step in range(1, STEPS + 1):
-    x, y = windows(train, rng.integers(len(train) - 64, size=12), 64)  # 12 windows of 64: 768 predictions
+    x, y = windows(train, rng.integers(len(train) - 32, size=24), 32)  # 24 windows of 32: 768 predictions
     loss = F.cross_entropy(model(x).reshape(-1, V), y.reshape(-1))
     optimizer.zero_grad()
     loss.backward()
@@ -269,17 +280,19 @@ model.eval()
 
 # %% [markdown]
 # Twenty seconds of a laptop's time, and it has left counting behind. `python -m minigrad.train text` takes minutes and reaches
-# 1.86 bits per character on the whole manual (README), which is another text than ours, with code in it: compare only what was measured on the same.
+# 1.86 bits per character on the whole manual (README), which is another text than ours, with code in it: compare only what was
+# measured on the same.
 #
 # ## Sampling
 #
 # The model gives a distribution, and what you do with it is your choice.
 #
 # - **Greedy**: always the likeliest. It is safe and soon goes round in circles: a loop is very likely, given that it has begun.
-# - **Temperature** $\tau$: softmax of $z / \tau$. As $\tau \to 0$ it becomes greedy, as $\tau \to \infty$ all tokens become equally likely.
+# - **Temperature** $\tau$: softmax of $z / \tau$. As $\tau \to 0$ it becomes greedy, as $\tau \to \infty$ all tokens become
+#   equally likely.
 # - **top-k** (Fan et al. 2018): only the $k$ likeliest, whatever their probabilities.
-# - **top-p** or nucleus (Holtzman et al. 2020): the fewest likeliest whose probabilities reach $p$. Where the model is sure that is
-#   one token, where it is not it is many.
+# - **top-p** or nucleus (Holtzman et al. 2020): the fewest likeliest whose probabilities reach $p$. Where the model is sure
+#   that is one token, where it is not it is many.
 
 
 # %%
@@ -312,7 +325,7 @@ def write(start, length, choose, rng):
     tokens = list(vocabulary.encode(start))
     for _ in range(length):
         with mg.no_grad():
-            logits = model(np.array([tokens[-64:]])).data[0, -1].astype(float)  # the context holds 64 tokens
+            logits = model(np.array([tokens[-32:]])).data[0, -1].astype(float)  # the context holds 32 tokens
         p = choose(logits)
         tokens.append(int(rng.choice(V, p=p)))
     return vocabulary.decode(tokens)
@@ -330,8 +343,9 @@ for name, choose in ways.items():
     print(f"{name:16s} {write('the value of ', 90, choose, np.random.default_rng(1))!r}")
 
 # %% [markdown]
-# Words of the manual, or nearly, and no sense: that much can be had in twenty seconds. The same in minigrad is `models/decoding.py`: `Sampler` holds
-# these choices (temperature first, then top-k, then top-p), `generate` and `stream` write with it.
+# Words of the manual, or nearly, and no sense: that much can be had in twenty seconds. The same in minigrad is
+# `models/decoding.py`: `Sampler` holds these choices (temperature first, then top-k, then top-p), `generate` and `stream` write
+# with it.
 
 # %%
 print(repr(vocabulary.decode(list(decoding.stream(model, vocabulary.encode("the value of "), 60, temperature=0)))))
@@ -343,10 +357,10 @@ assert (
 # %% [markdown]
 # ## KV cache: computing only what is new
 #
-# `write` runs the whole model over all tokens for each new one. But look at what changes when a token is appended: by the causal mask,
-# *nothing* at the earlier places. Their keys and values in each layer are the same as before, and their outputs are not asked
-# for again. So keep keys and values, compute query, key and value of the new token only, and let its query look at all keys.
-# No mask is needed: a single newest token may see everything that is there.
+# `write` runs the whole model over all tokens for each new one. But look at what changes when a token is appended: by the
+# causal mask, *nothing* at the earlier places. Their keys and values in each layer are the same as before, and their outputs
+# are not asked for again. So keep keys and values, compute query, key and value of the new token only, and let its query look
+# at all keys. No mask is needed: a single newest token may see everything that is there.
 
 
 # %%
@@ -366,42 +380,44 @@ for t in range(6):
 print("one token at a time gives what all at once gives, at each of the 6 positions")
 
 # %% [markdown]
-# The whole model, with `new_cache()`: fed token by token, position by position, up to the edge of its context. And what it costs: FLOPs
-# counted by the trace (lesson 13) for writing 63 tokens after a first one.
+# The whole model, with `new_cache()`: fed token by token, position by position, up to the edge of its context. And what it
+# costs: FLOPs counted by the trace (lesson 13) for 32 tokens written one after another.
 
 # %%
-tokens = test[None, :64]
+tokens = test[None, :32]
 with mg.no_grad():
     at_once, cache = model(tokens).data, model.new_cache()
-    one_by_one = np.concatenate([model(tokens[:, t : t + 1], cache=cache).data for t in range(64)], 1)
+    one_by_one = np.concatenate([model(tokens[:, t : t + 1], cache=cache).data for t in range(32)], 1)
 print("largest difference of all logits at all positions:", np.abs(at_once - one_by_one).max())
 assert np.allclose(at_once, one_by_one, atol=1e-4)
 with mg.no_grad():
     cache, with_cache = model.new_cache(), []
-    for t in range(64):
+    for t in range(32):
         with_cache.append(viz.trace_forward(model, tokens[:, t : t + 1], cache=cache).flops)
-    without = [viz.trace_forward(model, tokens[:, : t + 1]).flops for t in range(64)]
-print(f"the 64th token: {without[-1] / 1e6:.2f} M FLOPs without, {with_cache[-1] / 1e6:.2f} M with the cache")
+    without = [viz.trace_forward(model, tokens[:, : t + 1]).flops for t in range(32)]
+print(f"the 32nd token: {without[-1] / 1e6:.2f} M FLOPs without, {with_cache[-1] / 1e6:.2f} M with the cache")
 print(
-    f"all 64:         {sum(without) / 1e6:.0f} M without, {sum(with_cache) / 1e6:.1f} M with: {sum(without) / sum(with_cache):.0f} times less"
+    f"all 32:         {sum(without) / 1e6:.0f} M without, {sum(with_cache) / 1e6:.1f} M with: {sum(without) / sum(with_cache):.0f} times less"
 )
-assert sum(without) > 25 * sum(with_cache)
+assert sum(without) > 12 * sum(with_cache)
 
 # %% [markdown]
-# Without a cache the $t$-th token costs about $t$ times what it costs with one, so $T$ tokens cost about $T/2$ times as much. What is paid for it is memory:
-# $2 \cdot \text{layers} \cdot T \cdot C$ numbers for each text (lesson 16 counts it for large models).
+# Without a cache the $t$-th token costs about $t$ times what it costs with one, so $T$ tokens cost about $T/2$ times as much.
+# What is paid for it is memory: $2 \cdot \text{layers} \cdot T \cdot C$ numbers for each text (lesson 16 counts it for large
+# models).
 #
 # ## Edge cases
 #
-# - **The context's edge.** There are `max_len` positions, and a longer input is refused. To write on, drop the oldest tokens and move the rest to positions
-#   $0 \dots T-1$, as `write` does with `tokens[-64:]`. Then what was cached is worthless: it was computed at other positions. `decoding.Prompts` says
-#   and does so.
-# - **Temperature 0** would divide by 0; it means greedy. **top-k above $V$** keeps everything. **top-p** always keeps the likeliest.
+# - **The context's edge.** There are `max_len` positions, and a longer input is refused. To write on, drop the oldest tokens
+#   and move the rest to positions $0 \dots T-1$, as `write` does with `tokens[-32:]`. Then what was cached is worthless: it was
+#   computed at other positions. `decoding.Prompts` says and does so.
+# - **Temperature 0** would divide by 0; it means greedy. **top-k above $V$** keeps everything. **top-p** always keeps the
+#   likeliest.
 # - **A single token** is a text: it has been given, so nothing is predicted but what follows it.
 
 # %%
 try:
-    model(test[None, :65])
+    model(test[None, :33])
 except ValueError as error:
     print(error)
 p = softmax(np.array([3.0, 1.0, 0.0]))
@@ -411,16 +427,19 @@ print(model(test[None, :1]).shape)
 # %% [markdown]
 # ## What is a token? Byte pair encoding
 #
-# Characters make long sequences, and attention pays for length by its square. Whole words make a vocabulary that never ends, and every unknown word is
-# lost. **Byte pair encoding** (Sennrich et al. 2016; on bytes as in GPT-2, Radford et al. 2019, section 2.2) is in between and is learned: begin
-# with the 256 bytes as symbols; count which two symbols stand side by side most often; join these two everywhere, as a new symbol; repeat.
+# Characters make long sequences, and attention pays for length by its square. Whole words make a vocabulary that never ends,
+# and every unknown word is lost. **Byte pair encoding** (Sennrich et al. 2016; on bytes as in GPT-2, Radford et al. 2019,
+# section 2.2) is in between and is learned: begin with the 256 bytes as symbols; count which two symbols stand side by side
+# most often; join these two everywhere, as a new symbol; repeat.
 #
-# By hand, on the words `low lower lowest` (the blank belongs to the word behind it, and nothing is joined over a word's beginning):
+# By hand, on the words `low lower lowest` (the blank belongs to the word behind it, and nothing is joined over a word's
+# beginning):
 #
-# 1. `l o` occurs 3 times, `o w` 3 times, `w e` twice, `␣ l` twice, `e r`, `e s`, `s t` once. Of the two with 3, the one with the lower
-#    numbers is taken (any rule will do, but it must be a rule): `l` is byte 108, `o` is 111, so `l o` → **256**.
+# 1. `l o` occurs 3 times, `o w` 3 times, `w e` twice, `␣ l` twice, `e r`, `e s`, `s t` once. Of the two with 3, the one with
+#    the lower numbers is taken (any rule will do, but it must be a rule): `l` is byte 108, `o` is 111, so `l o` → **256**.
 # 2. Now `lo w` occurs 3 times, and becomes **257**.
-# 3. `low e` (257, 101) and `␣ low` (32, 257) occur twice each. The lower pair is (32, 257): it becomes **258**. Then `␣low e` → **259**.
+# 3. `low e` (257, 101) and `␣ low` (32, 257) occur twice each. The lower pair is (32, 257): it becomes **258**. Then `␣low e` →
+#    **259**.
 # 4. Nothing occurs twice any more, so it ends.
 
 
@@ -447,8 +466,9 @@ while True:
 assert merges == [(108, 111), (256, 119), (32, 257), (258, 101)] == BPE.train("low lower lowest", 256 + 10).merges
 
 # %% [markdown]
-# To **encode** a new text, replay the merges: among the pairs it holds, join the one learned *first*, until none is left. Not the most frequent in this text,
-# and not from left to right: a symbol can only be made of symbols that were made before it. To **decode**, write out the bytes of each symbol.
+# To **encode** a new text, replay the merges: among the pairs it holds, join the one learned *first*, until none is left. Not
+# the most frequent in this text, and not from left to right: a symbol can only be made of symbols that were made before it. To
+# **decode**, write out the bytes of each symbol.
 
 # %%
 bpe = BPE.train("low lower lowest", 256 + 4)
@@ -458,8 +478,8 @@ for word in ("low", " slow", " lowest", "été"):
     assert bpe.decode(numbers) == word
 
 # %% [markdown]
-# Bytes cost something too: `é` is two bytes in UTF-8, and if no merge joins them, two tokens, neither of which is a character. But nothing is unknown.
-# On our text, with the training part's merges:
+# Bytes cost something too: `é` is two bytes in UTF-8, and if no merge joins them, two tokens, neither of which is a character.
+# But nothing is unknown. On our text, with the training part's merges:
 
 # %%
 learned = BPE.train(vocabulary.decode(train), 512)
@@ -467,21 +487,23 @@ for sentence in ("an assignment statement evaluates the expression list", "zebra
     print(len(sentence), "characters:", [learned.decode([n]) for n in learned.encode(sentence)])
 in_test = vocabulary.decode(test)
 ratio = len(in_test) / len(learned.encode(in_test))
-print(f"{ratio:.2f} characters to a token in the test part: a context of 64 reaches that much further")
+print(f"{ratio:.2f} characters to a token in the test part: a context of 32 reaches that much further")
 assert learned.decode(learned.encode(in_test)) == in_test and ratio > 1.8
 
 # %% [markdown]
-# Losses per *token* of two vocabularies cannot be compared: a longer token is harder to guess. Bits per *character* can: the loss in bits, times tokens,
-# divided by characters. With the default run's settings characters reach 1.86 and 512 symbols 1.76 bits per character of the manual (README).
+# Losses per *token* of two vocabularies cannot be compared: a longer token is harder to guess. Bits per *character* can: the
+# loss in bits, times tokens, divided by characters. With the default run's settings characters reach 1.86 and 512 symbols 1.76
+# bits per character of the manual (README).
 #
 # ## Pitfalls
 #
-# **Shifting twice, or not at all.** `windows` already gives answers shifted by one. Shift again and the model learns to guess the token after next. Without
-# a shift, it may look at its answer (lesson 13 shows what comes of it).
+# **Shifting twice, or not at all.** `windows` already gives answers shifted by one. Shift again and the model learns to guess
+# the token after next. Without a shift, it may look at its answer (lesson 13 shows what comes of it).
 #
 # **Losses per token compared across vocabularies.** See above.
 #
-# **The order of temperature, top-k and top-p.** They do not commute. Temperature first, then the cut, is the usual order and ours; after it top-p keeps another set:
+# **The order of temperature, top-k and top-p.** They do not commute. Temperature first, then the cut, is the usual order and
+# ours; after it top-p keeps another set:
 
 # %%
 p, cold = softmax(z), softmax(z / 0.5)
@@ -489,8 +511,9 @@ print("top-p 0.7 of p:", top_p(p, 0.7), "  of p at temperature 0.5:", top_p(cold
 assert np.count_nonzero(top_p(p, 0.7)) == 2 and np.count_nonzero(top_p(cold, 0.7)) == 1
 
 # %% [markdown]
-# **A causal mask from the wrong corner.** With a cache, two new tokens after three old ones ask 2 queries of 5 keys. The last query sees all: the triangle is
-# aligned at the *bottom right* (lesson 09). Aligned at the top left it would hide the past from the present.
+# **A causal mask from the wrong corner.** With a cache, two new tokens after three old ones ask 2 queries of 5 keys. The last
+# query sees all: the triangle is aligned at the *bottom right* (lesson 09). Aligned at the top left it would hide the past from
+# the present.
 #
 # **A cache that is used for another text.** It holds *that* text. A new prompt needs a new cache, as here:
 
@@ -504,7 +527,8 @@ print("with a used cache the logits differ by", np.abs(stale - fresh).max().roun
 assert np.abs(stale - fresh).max() > 0.1
 
 # %% [markdown]
-# **Judging by the training loss.** A small text is soon known by heart. Keep a part apart, measure there, and stop when it no longer falls.
+# **Judging by the training loss.** A small text is soon known by heart. Keep a part apart, measure there, and stop when it no
+# longer falls.
 #
 # ## Practice questions
 
@@ -523,25 +547,27 @@ assert round(math.log(50257), 2) == 10.82
 print(math.log(50257))
 
 # %% [markdown]
-# ### Q2. A batch of 12 windows of 64 tokens: how many predictions does one step train, and how many passes over prefixes would be the same?
+# ### Q2. A batch of 24 windows of 32: how many predictions does a step train, and how many prefixes would be the same?
 #
 # <details><summary>Answer</summary>
 #
-# $12 \cdot 64 = 768$ of each: 768 predictions, and as many prefixes, together $12 \cdot 64 \cdot 65 / 2 = 24{,}960$ tokens instead of 768.
+# $24 \cdot 32 = 768$ of each: 768 predictions, and as many prefixes, together $24 \cdot 32 \cdot 33 / 2 = 12{,}672$ tokens
+# instead of 768.
 #
 # </details>
 
 # %%
 # Q2, recomputed
-assert 12 * 64 == 768 and 12 * sum(range(1, 65)) == 12 * 64 * 65 // 2 == 24_960
-print(768, 24_960)
+assert 24 * 32 == 768 and 24 * sum(range(1, 33)) == 24 * 32 * 33 // 2 == 12_672
+print(768, 12_672)
 
 # %% [markdown]
-# ### Q3. Probabilities 0.5, 0.2, 0.15, 0.1, 0.05. What do top-k with k = 2 and top-p with p = 0.8 leave, and with which probabilities?
+# ### Q3. Probabilities 0.5, 0.2, 0.15, 0.1, 0.05. What do top-k with k = 2 and top-p with p = 0.8 leave?
 #
 # <details><summary>Answer</summary>
 #
-# Top-k: the first two, $0.5/0.7 = 0.714$ and $0.2/0.7 = 0.286$. Top-p: 0.5 and 0.7 are not enough, 0.85 is, so three: $0.588$, $0.235$, $0.176$.
+# Top-k: the first two, $0.5/0.7 = 0.714$ and $0.2/0.7 = 0.286$. Top-p: 0.5 and 0.7 are not enough, 0.85 is, so three: $0.588$,
+# $0.235$, $0.176$.
 #
 # </details>
 
@@ -553,7 +579,7 @@ assert np.allclose(top_p(p, 0.8), [0.588, 0.235, 0.176, 0, 0], atol=5e-4)
 print(top_k(p, 2), top_p(p, 0.8))
 
 # %% [markdown]
-# ### Q4. A loss of 1.2 nats per token, 2.5 characters to a token. What is the perplexity, and how many bits per character are that?
+# ### Q4. A loss of 1.2 nats per token, 2.5 characters to a token: perplexity? Bits per character?
 #
 # <details><summary>Answer</summary>
 #
@@ -571,23 +597,24 @@ print(math.exp(1.2), 1.2 / math.log(2) / 2.5)
 #
 # <details><summary>Answer</summary>
 #
-# No, no, yes. Dividing by $\tau > 0$ keeps the order, so the likeliest and the $k$ likeliest stay. How many reach $p$ depends on the probabilities: for
-# logits $(2, 1, 0)$ and $p = 0.7$ two tokens at temperature 1, one at 0.5.
+# No, no, yes. Dividing by $\tau > 0$ keeps the order, so the likeliest and the $k$ likeliest stay. How many reach $p$ depends
+# on the probabilities: for logits $(2, 1, 0)$ and $p = 0.7$ two tokens at temperature 1, one at 0.5.
 #
 # </details>
 
 # %%
 # Q5, recomputed
 assert all(softmax(z / t).argmax() == z.argmax() for t in (0.1, 1, 10))
-assert [np.count_nonzero(top_p(softmax(z / t), 0.7)) for t in (0.5, 1)] == [1, 2]
-print([np.count_nonzero(top_p(softmax(z / t), 0.7)) for t in (0.5, 1)])
+assert [int(np.count_nonzero(top_p(softmax(z / t), 0.7))) for t in (0.5, 1)] == [1, 2]
+print(*(np.count_nonzero(top_p(softmax(z / t), 0.7)) for t in (0.5, 1)), "tokens")
 
 # %% [markdown]
-# ### Q6. What does the KV cache of our model hold for one text of 64 characters, and how many bytes are that in float32?
+# ### Q6. What does the KV cache of our model hold for one text of 32 characters, and how many bytes are that in float32?
 #
 # <details><summary>Answer</summary>
 #
-# Keys and values, in 2 layers, for 64 tokens, 96 numbers each: $2 \cdot 2 \cdot 64 \cdot 96 = 24{,}576$ numbers, $98{,}304$ bytes.
+# Keys and values, in 2 layers, for 32 tokens, 96 numbers each: $2 \cdot 2 \cdot 32 \cdot 96 = 12{,}288$ numbers, $49{,}152$
+# bytes.
 #
 # </details>
 
@@ -596,8 +623,8 @@ print([np.count_nonzero(top_p(softmax(z / t), 0.7)) for t in (0.5, 1)])
 cache = model.new_cache()
 with mg.no_grad():
     model(tokens, cache=cache)
-assert sum(layer.k.size + layer.v.size for layer in cache) == 2 * 2 * 64 * 96 == 24_576
-assert sum(layer.k.nbytes + layer.v.nbytes for layer in cache) == 98_304
+assert sum(layer.k.size + layer.v.size for layer in cache) == 2 * 2 * 32 * 96 == 12_288
+assert sum(layer.k.nbytes + layer.v.nbytes for layer in cache) == 49_152
 print(sum(layer.k.nbytes + layer.v.nbytes for layer in cache), "bytes")
 
 # %% [markdown]
@@ -605,7 +632,8 @@ print(sum(layer.k.nbytes + layer.v.nbytes for layer in cache), "bytes")
 #
 # <details><summary>Answer</summary>
 #
-# It is counted 3 times (places 0-1, 1-2, 2-3), but they overlap: joining from the left makes two symbols of four. Of `aaa` it makes one, and an `a` is left.
+# It is counted 3 times (places 0-1, 1-2, 2-3), but they overlap: joining from the left makes two symbols of four. Of `aaa` it
+# makes one, and an `a` is left.
 #
 # </details>
 
@@ -618,14 +646,16 @@ print(joined([97] * 4, (97, 97), 256), joined([97] * 3, (97, 97), 256))
 # %% [markdown]
 # ## What was left out
 #
-# Beam search, which suits translation better than free writing (`models/decoding.py`). The penalty on repetition (Keskar et al. 2019; `Sampler` has it). Dropout,
-# which a larger model on a small text needs. Llama's changes: RMSNorm, rotary positions, SwiGLU, grouped heads (`models/llama.py`, lessons 10 to 12). How GPT-2's
-# published weights are loaded (`from_gpt2_state` in `models/gpt.py`). How `BPE.train` finds the same merges without counting all pairs anew each time (`learn` in
+# Beam search, which suits translation better than free writing (`models/decoding.py`). The penalty on repetition (Keskar et al.
+# 2019; `Sampler` has it). Dropout, which a larger model on a small text needs. Llama's changes: RMSNorm, rotary positions,
+# SwiGLU, grouped heads (`models/llama.py`, lessons 10 to 12). How GPT-2's published weights are loaded (`from_gpt2_state` in
+# `models/gpt.py`). How `BPE.train` finds the same merges without counting all pairs anew each time (`learn` in
 # `minigrad/data/bpe.py`). Everything that makes an assistant out of a language model.
 #
 # ## Sources
 #
-# - Radford et al. 2018, *Improving Language Understanding by Generative Pre-Training*; 2019, *Language Models are Unsupervised Multitask Learners* (sections 2.2 and 2.3: bytes, pre-norm, the scaled first values).
+# - Radford et al. 2018, *Improving Language Understanding by Generative Pre-Training*; 2019, *Language Models are Unsupervised
+#   Multitask Learners* (sections 2.2 and 2.3: bytes, pre-norm, the scaled first values).
 # - Press and Wolf 2017, *Using the Output Embedding to Improve Language Models*: one table for input and output.
 # - Fan, Lewis and Dauphin 2018, *Hierarchical Neural Story Generation*, section 5: top-k.
 # - Holtzman et al. 2020, *The Curious Case of Neural Text Degeneration*: greedy loops, nucleus sampling.
@@ -634,6 +664,7 @@ print(joined([97] * 4, (97, 97), 256), joined([97] * 3, (97, 97), 256))
 #
 # ## Exercises
 #
-# You will write the batch, the temperature and the two cuts, one step of attention with a cache, byte pair encoding in three functions, and the units of the loss.
+# You will write the batch, the temperature and the two cuts, one step of attention with a cache, byte pair encoding in three
+# functions, and the units of the loss.
 #
 #     python -m tutorials start 14
