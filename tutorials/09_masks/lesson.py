@@ -602,7 +602,7 @@ assert abs(np.spacing(1e9) - 1.2e-7) < 1e-8 and np.allclose(wide, softmax_of(np.
 # $j \leq i$ and $-\infty$ for $j > i$. After adding, the weights there are $e^{-\infty} = 0$. With the causal mask alone
 # every row has at least its own key, so no row is empty. With padding too, rows can be: then this formula says $0/0$, NaN on
 # a machine, and has to be completed by a rule (0, here). A large negative number instead of $-\infty$ gives the same for rows
-# with something to see, and a uniform row, which is wrong, for those without.
+# with something to see, and for those without a row that is wrong (question 5).
 #
 # </details>
 
