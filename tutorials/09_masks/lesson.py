@@ -379,8 +379,8 @@ assert (d.data[0, 3:] == 0).all() and (d.data[0, :3] != 0).any()
 #
 # **A row that may look at nothing.** It happens: a sentence of padding only, or `causal_mask` with fewer keys than queries.
 # Three answers are in use. With $-\infty$ and a plain softmax: $e^{-\infty - (-\infty)}$ = NaN, and one NaN spoils every
-# weight at the next update. With a large negative number: the row is *uniform over the forbidden keys*, silently wrong. Ours:
-# 0, gradient 0.
+# weight at the next update. With a large negative number: in float32 the row is *uniform over the forbidden keys*, silently
+# wrong (question 5). Ours: 0, gradient 0.
 #
 # (The old lesson offers "$-\infty$ or a very large negative number" as one thing. For rows with something to see it is one,
 # for empty rows it is two, and neither is what you want.)
