@@ -11,11 +11,20 @@ lesson = Checks()
 teacher_forcing = lesson.exercise(
     "teacher_forcing",
     hints=(
-        "To be asked for the first token of the target, what must the decoder have read? And what should it say when all is written?",
-        "Both rows come from bos + target + eos: the inputs lack its last token, the labels its first. Fill two arrays with pad first.",
+        (
+            "To be asked for the first token of the target, what must the decoder have read? And what should it say when "
+            "all is written?"
+        ),
+        (
+            "Both rows come from bos + target + eos: the inputs lack its last token, the labels its first. Fill two arrays "
+            "with pad first."
+        ),
         "inputs[b, : len(target) + 1] = [bos, *target], and labels[b, : len(target) + 1] = [*target, eos].",
     ),
-    why="This shift is what lets one pass ask for every token of the target; without it a decoder learns to copy what it is asked for.",
+    why=(
+        "This shift is what lets one pass ask for every token of the target; without it a decoder learns to copy what it "
+        "is asked for."
+    ),
 )
 
 
@@ -77,10 +86,16 @@ embed = lesson.exercise(
     "embed",
     hints=(
         "How large are the entries of the table, and how large those of the positions? What would be left of the smaller ones?",
-        "Look the rows up, multiply them by the square root of their width, and add the rows of the positions, from `start` on.",
+        (
+            "Look the rows up, multiply them by the square root of their width, and add the rows of the positions, from "
+            "`start` on."
+        ),
         "table[tokens] * np.sqrt(C) + positions[start : start + T], with C = table.shape[1].",
     ),
-    why="Scaled by sqrt(d_model) the embeddings are as large as the positions, though the same table serves as output matrix (section 3.4).",
+    why=(
+        "Scaled by sqrt(d_model) the embeddings are as large as the positions, though the same table serves as output "
+        "matrix (section 3.4)."
+    ),
 )
 
 
@@ -118,7 +133,10 @@ embed.wrong(
     "positions[:T]",
 )
 embed.wrong(
-    "The embeddings are divided by sqrt(C), as the scores of attention are. Here they are multiplied: they are too small, not too large.",
+    (
+        "The embeddings are divided by sqrt(C), as the scores of attention are. Here they are multiplied: they are too "
+        "small, not too large."
+    ),
     " * np.sqrt(C)",
     " / np.sqrt(C)",
 )
@@ -130,7 +148,10 @@ encoder_layer = lesson.exercise(
     "encoder_layer",
     hints=(
         "Which two sublayers are there, and what is added to what each of them gives?",
-        "Post-norm: x becomes norm(x + sublayer(x)), first with the attention of x to itself, then with the feed-forward network.",
+        (
+            "Post-norm: x becomes norm(x + sublayer(x)), first with the attention of x to itself, then with the "
+            "feed-forward network."
+        ),
         "x = norm1(x + attend(x, x, x, mask)), then the same with norm2 and feed_forward.",
     ),
     why="Every encoder since 2017, BERT's too (lesson 15), is a stack of this layer.",
@@ -189,7 +210,10 @@ encoder_layer.wrong(
     """,
 )
 encoder_layer.wrong(
-    "The feed-forward network gets the layer's first input, so the attention has no part in what it computes. Give it the normed sum.",
+    (
+        "The feed-forward network gets the layer's first input, so the attention has no part in what it computes. Give it "
+        "the normed sum."
+    ),
     body="""
     y = norm1(x + attend(x, x, x, mask))
     return norm2(y + feed_forward(x))
@@ -203,7 +227,10 @@ decoder_layer = lesson.exercise(
     "decoder_layer",
     hints=(
         "Who asks, and who is asked, in each of the two attentions? And which sequence does each mask speak of?",
-        "Self-attention with tgt_mask, then cross-attention whose keys and values are the memory, with src_mask, then feed-forward.",
+        (
+            "Self-attention with tgt_mask, then cross-attention whose keys and values are the memory, with src_mask, then "
+            "feed-forward."
+        ),
         "The middle line is y = norms[1](y + attend_cross(y, memory, memory, src_mask)).",
     ),
     why="Cross-attention is the only way from source to target: all that the encoder learns comes back through this line.",
@@ -286,9 +313,18 @@ decoder_layer.wrong(
 greedy_decode = lesson.exercise(
     "greedy_decode",
     hints=(
-        "What does the model read before the first token is written? And what is to be done with a row that has ended when others go on?",
-        "Begin with a column of bos. Ask, take argmax, write pad where a row is done, append, and note which rows just said eos.",
-        "token = np.where(done, pad, next_logits(tokens).argmax(-1)); append it; done |= token == eos; drop the first column at the end.",
+        (
+            "What does the model read before the first token is written? And what is to be done with a row that has ended "
+            "when others go on?"
+        ),
+        (
+            "Begin with a column of bos. Ask, take argmax, write pad where a row is done, append, and note which rows just "
+            "said eos."
+        ),
+        (
+            "token = np.where(done, pad, next_logits(tokens).argmax(-1)); append it; done |= token == eos; drop the first "
+            "column at the end."
+        ),
     ),
     why="A trained Transformer writes like this: teacher forcing is for training only, here nobody corrects it.",
 )
@@ -434,8 +470,14 @@ exact_match.wrong(
 smoothed_loss = lesson.exercise(
     "smoothed_loss",
     hints=(
-        "Cross-entropy is minus the sum of q log p. What is q at one place: how much on the label, how much on each of the others?",
-        "log p in the stable way; then (1 - smoothing) times the label's -log p plus smoothing times the mean of all -log p; then the mean.",
+        (
+            "Cross-entropy is minus the sum of q log p. What is q at one place: how much on the label, how much on each of "
+            "the others?"
+        ),
+        (
+            "log p in the stable way; then (1 - smoothing) times the label's -log p plus smoothing times the mean of all "
+            "-log p; then the mean."
+        ),
         "losses = -(1 - smoothing) * right - smoothing * log_p.mean(-1), and of these the mean where labels != pad.",
     ),
     why="The paper trains with a smoothing of 0.1 (section 5.4): the model is not pushed to be surer than it can be.",
@@ -473,12 +515,18 @@ smoothed_loss.wrong(
     "losses[labels != pad].sum() / labels.size",
 )
 smoothed_loss.wrong(
-    "The smoothing is put on each token whole, V times too much: each of the V tokens gets smoothing / V, which is the mean of -log p.",
+    (
+        "The smoothing is put on each token whole, V times too much: each of the V tokens gets smoothing / V, which is the "
+        "mean of -log p."
+    ),
     "smoothing * log_p.mean(-1)",
     "smoothing * log_p.sum(-1)",
 )
 smoothed_loss.wrong(
-    "The label keeps its whole share of 1, so the distribution sums to more than 1: it gets 1 - smoothing, and smoothing / V like all.",
+    (
+        "The label keeps its whole share of 1, so the distribution sums to more than 1: it gets 1 - smoothing, and "
+        "smoothing / V like all."
+    ),
     "-(1 - smoothing) * right",
     "-right",
 )
@@ -493,11 +541,23 @@ smoothed_loss.wrong(
 parameter_count = lesson.exercise(
     "parameter_count",
     hints=(
-        "What does one attention own, what one feed-forward network, what one norm? How many of each stand in each kind of layer?",
-        "An encoder layer: one attention, one feed-forward, two norms. A decoder layer: two, one, three. One table of embeddings for all.",
-        "4 (C^2 + C), 2 C d_ff + d_ff + C and 2 C; vocab_size C + num_layers ((first + second + 2 third) + (2 first + second + 3 third)).",
+        (
+            "What does one attention own, what one feed-forward network, what one norm? How many of each stand in each "
+            "kind of layer?"
+        ),
+        (
+            "An encoder layer: one attention, one feed-forward, two norms. A decoder layer: two, one, three. One table of "
+            "embeddings for all."
+        ),
+        (
+            "4 (C^2 + C), 2 C d_ff + d_ff + C and 2 C; vocab_size C + num_layers ((first + second + 2 third) + (2 first + "
+            "second + 3 third))."
+        ),
     ),
-    why="Counting by hand shows where a model's weights are: here mostly in the feed-forward networks, and the heads play no part.",
+    why=(
+        "Counting by hand shows where a model's weights are: here mostly in the feed-forward networks, and the heads play "
+        "no part."
+    ),
 )
 
 

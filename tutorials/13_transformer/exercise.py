@@ -12,7 +12,8 @@ def teacher_forcing(targets, bos, eos, pad):
 
     targets: a list of B lists of token numbers, of any lengths (0 too), without bos, eos or pad
     ->  (inputs, labels), two integer arrays (B, T), T being the longest length plus 1.
-    Row b of inputs is bos and then the target; row b of labels is the target and then eos; both are filled up with pad on the right.
+    Row b of inputs is bos and then the target; row b of labels is the target and then eos; both are filled up with pad on the
+    right.
     """
     # solution
     T = max(map(len, targets)) + 1
@@ -40,8 +41,8 @@ def encoder_layer(x, mask, attend, feed_forward, norm1, norm2):
     """One post-norm encoder layer: each sublayer is added to what came in, and the sum is normed.
 
     x: (B, T, C);  mask: which source tokens may be seen
-    attend: attend(query, key, value, mask) -> (B, T, C), multi-head attention;  feed_forward, norm1, norm2: functions of one array,
-    norm1 for the attention's sum, norm2 for the feed-forward's  ->  (B, T, C)
+    attend: attend(query, key, value, mask) -> (B, T, C), multi-head attention;  feed_forward, norm1, norm2: functions of one
+    array, norm1 for the attention's sum, norm2 for the feed-forward's  ->  (B, T, C)
     """
     # solution
     x = norm1(x + attend(x, x, x, mask))
@@ -67,9 +68,10 @@ def decoder_layer(y, memory, tgt_mask, src_mask, attend_self, attend_cross, feed
 def greedy_decode(next_logits, batch_size, bos, eos, pad, max_new):
     """Write token after token, always the likeliest.
 
-    next_logits: a function of the tokens so far, integers (B, T) that begin with bos, which returns logits (B, V) of the token that
-    comes next in each row  ->  integers (B, n) without bos. Each row ends with its eos, and is filled up with pad behind it. It stops
-    as soon as all rows have ended, or after max_new tokens; next_logits is not called more often than needed.
+    next_logits: a function of the tokens so far, integers (B, T) that begin with bos, which returns logits (B, V) of the
+    token that comes next in each row  ->  integers (B, n) without bos. Each row ends with its eos, and is filled up with pad
+    behind it. It stops as soon as all rows have ended, or after max_new tokens; next_logits is not called more often than
+    needed.
     """
     # solution
     tokens, done = np.full((batch_size, 1), bos), np.zeros(batch_size, bool)
@@ -99,9 +101,9 @@ def exact_match(answers, targets, eos):
 def smoothed_loss(logits, labels, smoothing, pad):
     """Cross-entropy with label smoothing, over the places that are not padding.
 
-    logits: (B, T, V);  labels: integers (B, T)  ->  a float, the mean over the places whose label is not pad (there is one at least).
-    At each place the distribution asked for is 1 - smoothing on the label, and smoothing / V on each of all V tokens besides.
-    Finite for any finite logits, 1e4 too.
+    logits: (B, T, V);  labels: integers (B, T)  ->  a float, the mean over the places whose label is not pad (there is one at
+    least). At each place the distribution asked for is 1 - smoothing on the label, and smoothing / V on each of all V tokens
+    besides. Finite for any finite logits, 1e4 too.
     """
     # solution
     shifted = logits - logits.max(-1, keepdims=True)

@@ -61,6 +61,8 @@ mg.manual_seed(0)
 small = Transformer(12, d_model=8, num_heads=2, num_layers=1, d_ff=16, dropout=0.0)
 for name, part in small.named_children():
     print(f"{name:15s} {type(part).__name__:20s} {sum(p.numel() for p in part.parameters()):5d} parameters")
+assert small.output is small.src_embedding is small.embedding  # one table with three names; it is counted once below
+print("in all", sum(p.numel() for p in small.parameters()))
 
 # %% [markdown]
 # ## Definition
@@ -397,6 +399,10 @@ examples = dates.fixed["test"][:560]  # 40 of each format
 src = padded([dates.encode(text) for text, _ in examples])
 right = np.array([decode(row) == iso for row, (_, iso) in zip(greedy_decode(model, src, 12), examples, strict=True)])
 print(f"exact match: {right.mean():.1%} of {len(right)}")
+tgt = padded([[BOS, *dates.encode(iso), EOS] for _, iso in examples])
+with mg.no_grad():
+    forced = model(src, tgt[:, :-1]).data.argmax(-1) == tgt[:, 1:]
+print(f"characters right if it is given the right ones before: {forced.mean():.2%}")
 for i in np.argsort([right[i :: len(FORMATS)].mean() for i in range(len(FORMATS))]):
     print(f"    {right[i :: len(FORMATS)].mean():6.1%}   {FORMATS[i]:32s} such as {examples[i][0]!r}")
 assert right.mean() > 0.8
@@ -521,8 +527,8 @@ assert right["as it should be"] > 0.3 and right["without the shift"] == right["w
 # used to copy is not there. A loss that is too good to be true is a leak: check the shift and the mask first.
 #
 # **Quoting the accuracy under teacher forcing.** There every place starts from right tokens, so an early slip costs one
-# character. Writing alone, it costs the answer. If each of the 10 characters of a date were right with probability $0.99$,
-# independently, all of them would be in $0.99^{10} = 0.904$ of the answers.
+# character (that is the second figure printed above). Writing alone, it costs the answer. If each of the 10 characters of a
+# date were right with probability $0.99$, independently, all of them would be in $0.99^{10} = 0.904$ of the answers.
 #
 # **The target's padding mask in cross-attention.** The mask belongs to the keys. With $T_t = T_s$ the wrong one even fits, and
 # nothing complains.

@@ -59,7 +59,10 @@ temperature_softmax = lesson.exercise(
     "temperature_softmax",
     hints=(
         "What becomes of softmax when all logits are divided by a small number? And by a large one?",
-        "Take the maximum off, divide by the temperature, exp, and divide by the sum. Temperature 0 is a case of its own: argmax.",
+        (
+            "Take the maximum off, divide by the temperature, exp, and divide by the sum. Temperature 0 is a case of its "
+            "own: argmax."
+        ),
         "e = np.exp((logits - logits.max(-1, keepdims=True)) / temperature); and np.eye(V)[logits.argmax(-1)] for 0.",
     ),
     why="One number turns a model from always the likeliest word to anything goes.",
@@ -94,7 +97,10 @@ temperature_softmax.wrong(
     "* temperature)",
 )
 temperature_softmax.wrong(
-    "The probabilities are divided by the temperature, which their sum takes back: nothing changes. It is the logits that are divided.",
+    (
+        "The probabilities are divided by the temperature, which their sum takes back: nothing changes. It is the logits "
+        "that are divided."
+    ),
     body="""
     if temperature == 0:
         return np.eye(logits.shape[-1])[logits.argmax(-1)]
@@ -122,8 +128,14 @@ truncate = lesson.exercise(
     "truncate",
     hints=(
         "If the tokens stood in a row from likely to unlikely, where would each of the two cuts be?",
-        "Sort once (argsort of -p, stable). Cut behind the first k; divide by the sum; then cut where those before already reach top_p.",
-        "kept = p[order]; kept[top_k:] = 0; kept /= kept.sum(); kept[np.cumsum(kept) - kept >= top_p] = 0; put it back with out[order] = kept.",
+        (
+            "Sort once (argsort of -p, stable). Cut behind the first k; divide by the sum; then cut where those before "
+            "already reach top_p."
+        ),
+        (
+            "kept = p[order]; kept[top_k:] = 0; kept /= kept.sum(); kept[np.cumsum(kept) - kept >= top_p] = 0; put it back "
+            "with out[order] = kept."
+        ),
     ),
     why="The many unlikely tokens together are likely enough to spoil a text: cutting them off is what makes sampling usable.",
 )
@@ -161,7 +173,10 @@ def _(my, rng):
 
 
 truncate.wrong(
-    "The token that crosses top_p is cut off, so what is left need not reach it, and can be nothing. It stays: look at what stands *before* it.",
+    (
+        "The token that crosses top_p is cut off, so what is left need not reach it, and can be nothing. It stays: look at "
+        "what stands *before* it."
+    ),
     body="""
     order = np.argsort(-p, kind="stable")
     kept = p[order]
@@ -220,7 +235,10 @@ attention_step = lesson.exercise(
     "attention_step",
     hints=(
         "Which keys may the newest token see? Is its own among them?",
-        "Append k and v along the axis of time, score the one query against all keys, divide by sqrt(D), softmax, mix the values.",
+        (
+            "Append k and v along the axis of time, score the one query against all keys, divide by sqrt(D), softmax, mix "
+            "the values."
+        ),
         "scores = (keys @ q[:, :, None])[:, :, 0] / np.sqrt(D), with keys = np.concatenate([keys, k[:, None]], 1).",
     ),
     why="With this step the T-th token costs one query instead of T of them, in every model that writes text today.",
@@ -263,7 +281,10 @@ attention_step.wrong(
     "np.concatenate([k[:, None], keys], 1), np.concatenate([v[:, None], values], 1)",
 )
 attention_step.wrong(
-    "The new token does not see itself. Append its key and value first, then attend: the first token would have nothing to look at.",
+    (
+        "The new token does not see itself. Append its key and value first, then attend: the first token would have "
+        "nothing to look at."
+    ),
     body="""
     if not keys.shape[1]:
         return np.zeros_like(q), k[:, None], v[:, None]
@@ -291,7 +312,10 @@ bpe_merge = lesson.exercise(
     "bpe_merge",
     hints=(
         "After a pair has been joined at places i and i + 1, at which place do you go on?",
-        "Walk with an index: if the two symbols there are the pair, write `new` and go on by two; else copy one and go on by one.",
+        (
+            "Walk with an index: if the two symbols there are the pair, write `new` and go on by two; else copy one and go "
+            "on by one."
+        ),
         "here = tuple(symbols[i : i + 2]) == pair; out.append(new if here else symbols[i]); i += 1 + here.",
     ),
     why="Learning and encoding both are this function, repeated.",
@@ -351,10 +375,19 @@ bpe_train = lesson.exercise(
     "bpe_train",
     hints=(
         "What must be counted anew after each merge, and why?",
-        "In each round: count all neighbouring pairs of all words, take the one with the largest count and then the lowest numbers, join it everywhere.",
-        "best = min(times, key=lambda pair: (-times[pair], pair)); stop if times[best] < 2; words = [bpe_merge(w, best, new) for w in words].",
+        (
+            "In each round: count all neighbouring pairs of all words, take the one with the largest count and then the "
+            "lowest numbers, join it everywhere."
+        ),
+        (
+            "best = min(times, key=lambda pair: (-times[pair], pair)); stop if times[best] < 2; words = [bpe_merge(w, "
+            "best, new) for w in words]."
+        ),
     ),
-    why="These merges are the vocabulary: GPT-2's 50,257 tokens are 256 bytes, 50,000 merges and one mark for the end of a text.",
+    why=(
+        "These merges are the vocabulary: GPT-2's 50,257 tokens are 256 bytes, 50,000 merges and one mark for the end of a "
+        "text."
+    ),
 )
 
 
@@ -389,7 +422,10 @@ def _(my, rng):
 
 
 bpe_train.wrong(
-    "Of equally frequent pairs the first that was met is taken. Take the lowest, so that the order of the words does not matter.",
+    (
+        "Of equally frequent pairs the first that was met is taken. Take the lowest, so that the order of the words does "
+        "not matter."
+    ),
     "key=lambda pair: (-times[pair], pair)",
     "key=lambda pair: -times[pair]",
 )
@@ -493,7 +529,10 @@ perplexity_and_bits = lesson.exercise(
     "perplexity_and_bits",
     hints=(
         "Which of the two is per token, and which per character?",
-        "Perplexity undoes the logarithm of the mean. Bits are nats divided by ln 2; take the sum of the text, then divide by its characters.",
+        (
+            "Perplexity undoes the logarithm of the mean. Bits are nats divided by ln 2; take the sum of the text, then "
+            "divide by its characters."
+        ),
         "np.exp(losses.mean()), and losses.sum() / np.log(2) / characters.",
     ),
     why="Only per character (or per byte) can models with different tokens be compared.",

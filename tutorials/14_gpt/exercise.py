@@ -11,7 +11,8 @@ def next_token_batch(data, starts, T):
     """Windows of a text, and the token that follows each token in them.
 
     data: integers (N,);  starts: integers (B,), where the windows begin, each at most N - T - 1
-    ->  (inputs, labels), both integers (B, T): row b of inputs is the T tokens from starts[b] on; a label is the token right after.
+    ->  (inputs, labels), both integers (B, T): row b of inputs is the T tokens from starts[b] on; a label is the token right
+    after.
     """
     # solution
     at = starts[:, None] + np.arange(T)
@@ -23,8 +24,9 @@ def temperature_softmax(logits, temperature):
     """The distribution of the next token.
 
     logits: (..., V), may hold -inf (impossible), but not only;  temperature: a number, 0 or more
-    ->  (..., V): the softmax of logits / temperature along the last axis. At temperature 0: 1 on the likeliest token, of several equally
-    likely ones on the first, and 0 elsewhere. Finite, and without a warning, for logits of 1e4 and for small temperatures too.
+    ->  (..., V): the softmax of logits / temperature along the last axis. At temperature 0: 1 on the likeliest token, of
+    several equally likely ones on the first, and 0 elsewhere. Finite, and without a warning, for logits of 1e4 and for small
+    temperatures too.
     """
     # solution
     if temperature == 0:
@@ -39,8 +41,8 @@ def truncate(p, top_k=None, top_p=None):
 
     p: (V,), probabilities that sum to 1. Of equally likely tokens the lower number counts as likelier.
     top_k: keep the k likeliest (all, if there are no more than k);  None: all
-    top_p: then, of what top_k left (divided by its sum), keep the fewest likeliest whose probabilities together reach top_p, at least
-    one: a token stays if those likelier than it make up less than top_p;  None: all
+    top_p: then, of what top_k left (divided by its sum), keep the fewest likeliest whose probabilities together reach top_p,
+    at least one: a token stays if those likelier than it make up less than top_p;  None: all
     ->  (V,), a new array that sums to 1
     """
     # solution
@@ -61,8 +63,8 @@ def attention_step(q, k, v, keys, values):
     """Attention of one new token to itself and to all before it, whose keys and values were kept.
 
     q, k, v: (H, D), of the new token in each head;  keys, values: (H, T, D), of the T tokens before it (T may be 0)
-    ->  (output (H, D), keys (H, T + 1, D), values (H, T + 1, D)): softmax of the scores divided by sqrt(D), times the values; and the
-    keys and values with the new token's at the end. The arrays that were passed are left as they were.
+    ->  (output (H, D), keys (H, T + 1, D), values (H, T + 1, D)): softmax of the scores divided by sqrt(D), times the values;
+    and the keys and values with the new token's at the end. The arrays that were passed are left as they were.
     """
     # solution
     keys, values = np.concatenate([keys, k[:, None]], 1), np.concatenate([values, v[:, None]], 1)  # (H, T + 1, D)
@@ -77,7 +79,8 @@ def bpe_merge(symbols, pair, new):
     """Join a pair wherever it stands.
 
     symbols: a list of integers;  pair: a tuple of two;  new: an integer
-    ->  a new list in which `new` stands for each occurrence of the pair, found from the left: 1 1 1 with the pair (1, 1) is new 1.
+    ->  a new list in which `new` stands for each occurrence of the pair, found from the left: 1 1 1 with the pair (1, 1) is
+    new 1.
     """
     # solution
     out, i = [], 0
@@ -93,9 +96,9 @@ def bpe_train(words, count):
     """Learn which pairs to join.
 
     words: a list of lists of bytes (integers from 0 to 255); pairs are counted inside words only, each place of each word;
-    count: how many merges at most. Again and again the pair that occurs most often is joined in all words, as the symbol 256, then
-    257, and so on; of several that occur equally often, the lowest pair (tuples compared as Python does). It ends early if no pair
-    occurs twice.
+    count: how many merges at most. Again and again the pair that occurs most often is joined in all words, as the symbol 256,
+    then 257, and so on; of several that occur equally often, the lowest pair (tuples compared as Python does). It ends early
+    if no pair occurs twice.
     ->  the list of the pairs joined, in their order. The words that were passed are left as they were.
     """
     # solution
@@ -118,8 +121,8 @@ def bpe_encode(word, merges):
     """Apply what was learned to a word.
 
     word: a list of bytes;  merges: a list of pairs, in the order in which they were learned; merge i makes the symbol 256 + i
-    ->  a list of integers. Of the pairs that the word holds, the one that was learned first is joined, wherever it stands; and again,
-    until it holds none that was learned.
+    ->  a list of integers. Of the pairs that the word holds, the one that was learned first is joined, wherever it stands;
+    and again, until it holds none that was learned.
     """
     # solution
     number = {pair: 256 + i for i, pair in enumerate(merges)}
@@ -134,7 +137,8 @@ def perplexity_and_bits(losses, characters):
     """The loss of a text in two units.
 
     losses: (N,), -ln p of each of its tokens;  characters: how many characters these tokens are
-    ->  (perplexity, bits per character), two floats: e to the mean loss of a token; and the bits the whole text costs, per character.
+    ->  (perplexity, bits per character), two floats: e to the mean loss of a token; and the bits the whole text costs, per
+    character.
     """
     # solution
     return float(np.exp(losses.mean())), float(losses.sum() / np.log(2) / characters)

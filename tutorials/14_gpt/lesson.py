@@ -70,9 +70,9 @@ print(text[:160])
 #
 # $$L = -\frac1T \sum_{i=1}^{T} \ln p(t_i \mid t_{<i}),$$
 #
-# in nats per token. A model that knows nothing gives each of the $V$ tokens $1/V$, and pays $\ln V$. The loss is measured in
-# other units too: $L / \ln 2$ is bits, and $e^L$ is the **perplexity**, the number of equally likely tokens it would be as
-# unsure among.
+# in nats per token. (Of a window that is cut out of a text, the first token is given, and the $T$ after it are asked for.) A
+# model that knows nothing gives each of the $V$ tokens $1/V$, and pays $\ln V$. The loss is measured in other units too:
+# $L / \ln 2$ is bits, and $e^L$ is the **perplexity**, the number of equally likely tokens it would be as unsure among.
 #
 # The model (`models/gpt.py`; $C$ is `d_model`, tokens $(B, T)$): token and position embeddings, both learned, then blocks, then
 # a norm, then the embedding table $E$ again as output matrix:
@@ -396,9 +396,8 @@ with mg.no_grad():
         with_cache.append(viz.trace_forward(model, tokens[:, t : t + 1], cache=cache).flops)
     without = [viz.trace_forward(model, tokens[:, : t + 1]).flops for t in range(32)]
 print(f"the 32nd token: {without[-1] / 1e6:.2f} M FLOPs without, {with_cache[-1] / 1e6:.2f} M with the cache")
-print(
-    f"all 32:         {sum(without) / 1e6:.0f} M without, {sum(with_cache) / 1e6:.1f} M with: {sum(without) / sum(with_cache):.0f} times less"
-)
+times = sum(without) / sum(with_cache)
+print(f"all 32:         {sum(without) / 1e6:.0f} M without, {sum(with_cache) / 1e6:.1f} M with: {times:.0f} times less")
 assert sum(without) > 12 * sum(with_cache)
 
 # %% [markdown]
@@ -438,8 +437,8 @@ print(model(test[None, :1]).shape)
 # 1. `l o` occurs 3 times, `o w` 3 times, `w e` twice, `␣ l` twice, `e r`, `e s`, `s t` once. Of the two with 3, the one with
 #    the lower numbers is taken (any rule will do, but it must be a rule): `l` is byte 108, `o` is 111, so `l o` → **256**.
 # 2. Now `lo w` occurs 3 times, and becomes **257**.
-# 3. `low e` (257, 101) and `␣ low` (32, 257) occur twice each. The lower pair is (32, 257): it becomes **258**. Then `␣low e` →
-#    **259**.
+# 3. `low e` (257, 101) and `␣ low` (32, 257) occur twice each. The lower pair is (32, 257): it becomes **258**. Then 258 and `e`
+#    (258, 101) become **259**.
 # 4. Nothing occurs twice any more, so it ends.
 
 

@@ -18,7 +18,10 @@ mask_tokens = lesson.exercise(
     "mask_tokens",
     hints=(
         "Two numbers for each token: which decides whether it is asked, and which what becomes of it?",
-        "Compute `asked` first. Then np.where twice: random tokens where asked and second < 0.9, [MASK] over them where asked and second < 0.8.",
+        (
+            "Compute `asked` first. Then np.where twice: random tokens where asked and second < 0.9, [MASK] over them "
+            "where asked and second < 0.8."
+        ),
         "asked = (first < 0.15) & ~np.isin(tokens, never); labels = np.where(asked, tokens, IGNORED).",
     ),
     why="A model that saw [MASK] only would not know what to do with a text that has none, which is every text it is used on.",
@@ -59,7 +62,10 @@ def _(my, rng):
 
 
 mask_tokens.wrong(
-    "Every asked place is masked. `second` decides what becomes of it; `first` is below 0.8 at every asked place, so it cannot.",
+    (
+        "Every asked place is masked. `second` decides what becomes of it; `first` is below 0.8 at every asked place, so "
+        "it cannot."
+    ),
     body="""
     asked = (first < 0.15) & ~np.isin(tokens, never)
     return np.where(asked, mask_token, tokens), np.where(asked, tokens, IGNORED)
@@ -97,7 +103,10 @@ mlm_loss = lesson.exercise(
     "mlm_loss",
     hints=(
         "At how many places is something asked, and which rows of the logits are those?",
-        "Choose the asked rows with a boolean index, then it is the cross-entropy of lesson 05: take the maximum off, log-softmax, pick, mean.",
+        (
+            "Choose the asked rows with a boolean index, then it is the cross-entropy of lesson 05: take the maximum off, "
+            "log-softmax, pick, mean."
+        ),
         "z = logits[asked]; log_p = z - max - log(sum(exp)); -log_p[np.arange(len(z)), labels[asked]].mean().",
     ),
     why="Only hidden places say whether the model understood; at the others it could copy.",
@@ -143,7 +152,10 @@ mlm_loss.wrong(
     "The losses are summed. Take their mean, or a longer text counts more.", "labels[asked]].mean()", "labels[asked]].sum()"
 )
 mlm_loss.wrong(
-    "Places where nothing is asked are counted in, with token V - 100 or the like as the right one: an index of -100 counts from the end. Choose the asked rows first.",
+    (
+        "Places where nothing is asked are counted in, with token V - 100 or the like as the right one: an index of -100 "
+        "counts from the end. Choose the asked rows first."
+    ),
     body="""
     z = logits.reshape(-1, logits.shape[-1])
     z = z - z.max(-1, keepdims=True)
@@ -163,7 +175,10 @@ mlm_loss_backward = lesson.exercise(
     "mlm_loss_backward",
     hints=(
         "What is the gradient of -log softmax(z)[c] with respect to z, and what is it at a place that nobody asks about?",
-        "Softmax of the asked rows, 1 less at the right token, divided by the number of asked places, times g; put into an array of zeros.",
+        (
+            "Softmax of the asked rows, 1 less at the right token, divided by the number of asked places, times g; put "
+            "into an array of zeros."
+        ),
         "p[np.arange(len(z)), labels[asked]] -= 1; out = np.zeros_like(logits); out[asked] = g * p / len(z).",
     ),
     why="The zeros are what makes it a cloze test: nothing pushes the model to copy what it can see.",
@@ -232,7 +247,10 @@ mean_pool = lesson.exercise(
     "mean_pool",
     hints=(
         "Over how many tokens is each row's mean taken, if three of its eight are padding?",
-        "Multiply by the mask, with an axis for C at its end; sum over T; divide by each row's number of real tokens, at least 1.",
+        (
+            "Multiply by the mask, with an axis for C at its end; sum over T; divide by each row's number of real tokens, "
+            "at least 1."
+        ),
         "(x * real[..., None]).sum(1) / np.maximum(real.sum(1, keepdims=True), 1).",
     ),
     why="Left in, padding pulls the vectors of all short sentences to the same point.",

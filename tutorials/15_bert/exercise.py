@@ -14,8 +14,9 @@ def mask_tokens(tokens, first, second, random_tokens, mask_token, never):
 
     tokens: integers (B, T);  first, second: (B, T), numbers from 0 to below 1;  random_tokens: integers (B, T)
     mask_token: the number of [MASK];  never: a tuple of token numbers that are never asked for (padding, [CLS])
-    A place is asked if its `first` is below 0.15, unless its token is in `never`. At an asked place the model sees mask_token if `second`
-    is below 0.8, else the token of random_tokens if it is below 0.9, else the token itself. Elsewhere it sees the token.
+    A place is asked if its `first` is below 0.15, unless its token is in `never`. At an asked place the model sees mask_token
+    if `second` is below 0.8, else the token of random_tokens if it is below 0.9, else the token itself. Elsewhere it sees the
+    token.
     ->  (seen, labels), both integers (B, T), new arrays: the label is the token where it is asked, IGNORED elsewhere.
     """
     # solution
@@ -30,8 +31,8 @@ def mlm_loss(logits, labels):
     """Cross-entropy at the asked places.
 
     logits: (B, T, V);  labels: integers (B, T), IGNORED where nothing is asked
-    ->  a number: the mean of -log softmax(logits)[label] over the asked places; 0.0 if there are none. Token 0 is a token like the
-    others. Finite for any finite logits, 1e4 too.
+    ->  a number: the mean of -log softmax(logits)[label] over the asked places; 0.0 if there are none. Token 0 is a token
+    like the others. Finite for any finite logits, 1e4 too.
     """
     # solution
     asked = labels != IGNORED
