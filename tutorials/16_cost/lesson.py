@@ -239,8 +239,8 @@ for block in (1, 4, 5, 100):
 # 4. The sum in 3 runs over the *whole row*, which we do not have. But
 #    $\sum_l p_{il} \, dp_{il} = \sum_l p_{il} \, (g_i \cdot v_l) = g_i \cdot \sum_l p_{il} v_l = g_i \cdot y_i$.
 #    One number for each query, from what we kept. This is the step that makes blocks possible (Dao et al. 2022, appendix B.2).
-# 5. $s_{ij} = q_i \cdot k_j / \sqrt{d_k}$, so $dq_i = \sum_j ds_{ij} \, k_j / \sqrt{d_k}$ and $dk_j = \sum_i ds_{ij} \, q_i /
-#    \sqrt{d_k}$.
+# 5. $s_{ij} = q_i \cdot k_j / \sqrt{d_k}$, so $dq_i = \sum_j ds_{ij} \, k_j / \sqrt{d_k}$ and
+#    $dk_j = \sum_i ds_{ij} \, q_i / \sqrt{d_k}$.
 #
 # Every sum runs over blocks that can be computed, used and forgotten.
 

@@ -515,8 +515,8 @@ assert slope(confused, 1.0) == 2 and nested.item() == 1
 # %% [markdown]
 # minigrad keeps its levels apart: each transform differentiates by fresh tensors of its own.
 #
-# **5. Second differences of values.** Checking H by $(f(x + h) - 2f(x) + f(x - h)) / h^2$ divides rounding by $h^2$: with $h
-# = 10^{-5}$ some $10^{-6}$ is left of $10^{-16}$. Take first differences of gradients.
+# **5. Second differences of values.** Checking H by $(f(x + h) - 2f(x) + f(x - h)) / h^2$ divides rounding by $h^2$: with
+# $h = 10^{-5}$ some $10^{-6}$ is left of $10^{-16}$. Take first differences of gradients.
 
 # %%
 exact, h = -math.sin(1.0), 1e-5

@@ -171,7 +171,7 @@ def _looks(a, n):
         return ". It is right but for its sign"
     if a.ndim > 1 and close(a.swapaxes(-1, -2)):
         return ". It is right but transposed"
-    factor = (a * n).sum() / (n * n).sum()
+    factor = (a / scale * n).sum() / (n / scale * n).sum()
     if factor and close(a / factor):
         return f". It is {number(factor)} times what it should be"
     shift = (a - n).mean()
