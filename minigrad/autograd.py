@@ -223,7 +223,18 @@ def leading_to(nodes, wanted):
     return leads
 
 
-def pull_back(pending, wanted=None, retain_graph=False, wrap=None, run_hooks=True):
+def oldest_users(nodes):
+    """node -> the leaves used by it and by no older one, whose gradients are therefore complete once it has had its turn."""
+    users, seen = {}, set()
+    for node in nodes:  # oldest first
+        for parent in node.parents if node.args is not None else ():
+            if isinstance(parent, Value) and parent not in seen:
+                seen.add(parent)
+                users.setdefault(node, []).append(parent)
+    return users
+
+
+def pull_back(pending, wanted=None, retain_graph=False, wrap=None, run_hooks=True, ready=None):
     """The reverse pass. Returns the gradients, by leaf (or by what is `wanted`). At its heart it is this:
 
         for node in newest first:
@@ -237,9 +248,11 @@ def pull_back(pending, wanted=None, retain_graph=False, wrap=None, run_hooks=Tru
     retain_graph  keep the history for another pass, instead of letting it go node by node
     wrap          makes a Tensor of (array, node): then the rules compute with Tensors, and their results have a history;
                   wrap.differentiate does the same for a kernel, through its definition
+    ready         if given, called as ready(leaf, gradient) as soon as a leaf's gradient is complete, which is then not returned
     """
     order = oldest_first(pending, wanted or ())
     useful = None if wanted is None else leading_to(order, wanted)
+    users = oldest_users(order) if ready else {}
     found = {}
     while order:
         node = order.pop()
@@ -262,6 +275,10 @@ def pull_back(pending, wanted=None, retain_graph=False, wrap=None, run_hooks=Tru
                         node.trace.check_gradient(node, g, gradient)
                     before = pending.get(parent)
                     pending[parent] = gradient if before is None else plus(before, gradient)
+        for leaf in users.get(node, ()) if ready else ():
+            if leaf in pending:
+                g = pending.pop(leaf)
+                ready(leaf, _through_hooks(leaf, g) if leaf.hooks else g)
         if not retain_graph and (useful is None or True in needs):
             node.release()
     return {leaf: _through_hooks(leaf, g) if leaf.hooks and run_hooks else g for leaf, g in pending.items()} | found

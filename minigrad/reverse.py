@@ -43,7 +43,14 @@ def gradients_of(outputs, inputs, seeds, retain_graph, create_graph, run_hooks=T
     return [found.get(key) for key in keys]
 
 
-def _reverse(outputs, seeds, wanted, retain_graph, wrap, run_hooks=True):
+def backward_each(output, seed, ready):
+    """Go back from `output`, whose gradient is `seed`, and call ready(leaf, array) for each leaf as soon as its gradient is
+    complete, newest first, while the rest is still to be computed. `.grad` is left alone; the array is not the caller's own."""
+    for leaf, g in _reverse([output], [seed], None, False, None, ready=ready).items():
+        ready(leaf, g)  # the output itself, if it is a leaf
+
+
+def _reverse(outputs, seeds, wanted, retain_graph, wrap, run_hooks=True, ready=None):
     """Check the outputs, sow the seeds, run the reverse pass."""
     pending = {}
     for output, seed in zip(outputs, seeds):
@@ -53,7 +60,7 @@ def _reverse(outputs, seeds, wanted, retain_graph, wrap, run_hooks=True):
         g = g if wrap else g.data
         key = _key(output)
         pending[key] = autograd.plus(pending[key], g) if key in pending else g
-    return autograd.pull_back(pending, wanted, retain_graph, wrap, run_hooks)
+    return autograd.pull_back(pending, wanted, retain_graph, wrap, run_hooks, ready)
 
 
 def seed_of(output, gradient):

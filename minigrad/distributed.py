@@ -1,0 +1,250 @@
+"""One batch for several processes: each computes the gradients of its part, all-reduce adds them up. Knows recipes and MPI
+(through mpi4py); nothing of optimizers.
+
+    mpiexec -n 2 python -m minigrad.train text --distributed
+
+starts the same program twice. Each process, a *rank*, holds the whole model; all begin with rank 0's weights, apply the same
+gradients, and so keep the same weights. Of a batch of n numbers to predict, rank r takes n_r. The loss is a mean over all n,
+so its gradient is the sum over r of n_r / n times the gradient of the mean over r's part. That sum is the all-reduce.
+Lesson 19 builds it from nothing.
+"""
+
+import contextlib
+import hashlib
+import os
+import sys
+import time
+import traceback
+
+import numpy as np
+
+from minigrad import random
+from minigrad._tensor import Tensor
+from minigrad.autograd import clock
+from minigrad.reverse import backward_each
+from minigrad.trainer import TrainingError
+
+BUCKET_BYTES = 2**20  # gradients travel in pieces of about this size: see "Buckets" in lesson 19
+CHECK_EVERY = 100  # steps between two looks at whether all ranks still have the same weights
+HEAD_START = 1.0  # seconds in which rank 0 may speak for all where all fail alike
+
+
+class Ranks:
+    """`with Ranks(comm) as ranks: loss = ranks.backward(recipe, model, batch)` leaves in every rank's `.grad` what
+    recipe.loss(model, batch).backward() would in one process, to rounding: the interface of sharing.Sharing.
+
+    Every rank calls it with the whole batch, which depends on the step and the seed only, so no data travels.
+    """
+
+    def __init__(self, comm, bucket_bytes=BUCKET_BYTES, check_every=CHECK_EVERY):
+        self.comm, self.rank, self.size = comm, comm.Get_rank(), comm.Get_size()
+        self.bucket_bytes, self.check_every, self.steps = bucket_bytes, check_every, 0
+        self._model = self._buckets = None
+        # Two, because collectives on one communicator must begin in the same order on all ranks; see _push_on.
+        self._comms = comm.Dup(), comm.Dup()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        for comm in self._comms if kind is None else ():
+            comm.Free()
+
+    def backward(self, recipe, model, batch):
+        """The loss of the batch, as a number; gradients are left in the parameters' `.grad`, in place of what was there."""
+        if model is not self._model:
+            self.begin(model)
+        self._waiting, self._under_way = list(self._buckets), []
+        for bucket in self._buckets:
+            bucket.clear()
+        before = random.get_state()["streams"]
+        loss, moved = 0.0, {}
+        with random.as_worker(self.rank):
+            parts = recipe.shares(batch, self.size)
+            if self.rank < len(parts):  # else the batch has fewer examples than there are ranks, and this one adds nothing
+                loss = self._backward_part(recipe, model, parts)
+                now = random.get_state()["streams"]
+                moved = {name: now[name] for name in random.moved_since(before)}
+        self._finish()
+        return self._exchange(loss, moved)
+
+    def begin(self, model):
+        """Give every rank the numbers of rank 0's model, and lay out the buckets, the last parameters first: backward meets
+        these first."""
+        for tensor in model.state_dict().values():
+            array = np.ascontiguousarray(tensor.data)
+            self.comm.Bcast(array, root=0)
+            np.copyto(tensor.data, array)
+            tensor.writes[0] = next(clock)
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        self._model, self._buckets = model, buckets_of(parameters[::-1], self.bucket_bytes, self.size)
+        self._bucket_of = {p: bucket for bucket in self._buckets for p in bucket.places}
+
+    def any(self, flag):
+        """Whether the flag is set on any rank, such as one that was asked to stop."""
+        return any(self.comm.allgather(bool(flag)))
+
+    # ------------------------------------------------------------ a step
+
+    def _backward_part(self, recipe, model, parts):
+        counts = [recipe.count(part) for part in parts]
+        share = counts[self.rank] / max(1, sum(counts))
+        loss = recipe.loss(model, parts[self.rank]) * share
+        backward_each(loss, None, self._ready)
+        return loss.item()
+
+    def _ready(self, parameter, gradient):
+        """The reverse pass has finished this gradient; the pass goes on while what is complete travels."""
+        if parameter in self._bucket_of:
+            self._bucket_of[parameter].put(parameter, gradient)
+            while self._waiting and self._waiting[0].missing == 0:
+                self._send()
+            self._push_on(wait=False)
+
+    def _send(self):
+        """Start the first waiting bucket. Their order is the same on all ranks, whatever order the gradients came in."""
+        bucket = self._waiting.pop(0)
+        summing = sum_over_ranks(*self._comms, bucket.flat)
+        self._under_way.append((summing, next(summing)))
+
+    def _push_on(self, wait):
+        """Take the buckets under way as far as they will go, the first first, so that all ranks begin in the same order."""
+        while self._under_way:
+            summing, request = self._under_way[0]
+            if wait:
+                request.Wait()
+            elif not request.Test():
+                return
+            request = next(summing, None)
+            self._under_way[:1] = [] if request is None else [(summing, request)]
+
+    def _finish(self):
+        while self._waiting:  # those with a parameter that this rank did not use
+            self._send()
+        self._push_on(wait=True)
+        for bucket in self._buckets:
+            bucket.hand_out()
+
+    def _exchange(self, loss, moved):
+        """The whole batch's loss. Tell each other, too, where the random streams stand, so that a checkpoint written by any
+        rank knows those of all; and now and then whether the weights are still the same."""
+        look = self.steps % self.check_every == 0
+        self.steps += 1
+        told = self.comm.allgather((loss, moved, _digest(self._model) if look else None))
+        losses, streams, digests = zip(*told, strict=True)
+        for positions in streams:
+            random.wind(positions)
+        if len(set(digests)) > 1:
+            others = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
+            raise TrainingError(f"At step {self.steps} the weights of rank {others[0]} are no longer those of rank 0; something outside the gradients has changed them, and the ranks would train different models. Resume from the last checkpoint.")  # fmt: skip
+        return sum(losses)
+
+
+class Bucket:
+    """The gradients of some parameters in one flat array, and behind them a number for each parameter: 1 where this rank has a
+    gradient for it, so that a parameter that no rank used is known, and its `.grad` stays None."""
+
+    def __init__(self, parameters, ranks):
+        ends = np.cumsum([p.numel() for p in parameters]).tolist()
+        self.places = {p: (slice(end - p.numel(), end), ends[-1] + i) for i, (p, end) in enumerate(zip(parameters, ends, strict=True))}
+        self.length = -(-(ends[-1] + len(parameters)) // ranks) * ranks  # rounded up: pieces of one size for all ranks
+
+    def clear(self):
+        self.flat = np.zeros(self.length, next(iter(self.places)).dtype)  # anew: the last step's still are somebody's `.grad`
+        self.missing = len(self.places)
+
+    def put(self, parameter, gradient):
+        place, flag = self.places[parameter]
+        self.flat[place], self.flat[flag] = gradient.ravel(), 1
+        self.missing -= 1
+
+    def hand_out(self):
+        for p, (place, flag) in self.places.items():
+            p.grad = Tensor(self.flat[place].reshape(p.shape)) if self.flat[flag] else None
+
+
+def buckets_of(parameters, limit, ranks):
+    """The parameters in order, in Buckets of one dtype and at most `limit` bytes (or a single parameter)."""
+    groups, size = [], 0
+    for p in parameters:
+        if not groups or p.dtype != groups[-1][0].dtype or size + p.data.nbytes > limit:
+            groups.append([])
+            size = 0
+        groups[-1].append(p)
+        size += p.data.nbytes
+    return [Bucket(group, ranks) for group in groups]
+
+
+def sum_over_ranks(scattering, gathering, flat):
+    """All-reduce: leaves in `flat`, on every rank, the sum of all ranks' `flat`. A generator of requests: go on when the one
+    it gave is complete.
+
+    Rank r adds up piece r of everybody's, in the order of the ranks, and gives its sum to all. So all have the same bits, and
+    the same every time: MPI promises this of moving data, but only recommends it of MPI_Allreduce (MPI 4.0, section 6.9.1).
+    """
+    size = scattering.Get_size()
+    pieces = np.empty((size, flat.size // size), flat.dtype)
+    yield scattering.Ialltoall(flat, pieces)
+    total = pieces[0]
+    for piece in pieces[1:]:
+        total += piece
+    yield gathering.Iallgather(total, flat)
+
+
+def _digest(model):
+    found = hashlib.blake2b(digest_size=16)
+    for tensor in model.state_dict().values():
+        found.update(np.ascontiguousarray(tensor.data))
+    return found.hexdigest()
+
+
+# ---------------------------------------------------------------- a job of several processes
+
+
+@contextlib.contextmanager
+def job(wanted, say=print):
+    """`with job(options.distributed) as ranks:` gives the Ranks of this job, None where not wanted. Rank 0 speaks, the others are
+    silent; a mistake on any rank ends them all with a sentence."""
+    if not wanted:
+        started = max(int(os.environ.get(name, 1)) for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE"))
+        if started > 1:
+            raise ValueError(f"mpiexec has started {started} processes, and without --distributed each would train a model of its own; add --distributed.")  # fmt: skip
+        yield None
+        return
+    comm = world()
+    with contextlib.ExitStack() as stack:
+        if comm.rank:
+            nowhere = stack.enter_context(open(os.devnull, "w"))
+            stack.enter_context(contextlib.redirect_stdout(nowhere))
+            stack.enter_context(contextlib.redirect_stderr(nowhere))
+        several = f"{comm.size} processes share each batch."
+        say(several if comm.size > 1 else "One process trains, with nobody to share with; to start two: mpiexec -n 2 python -m minigrad.train ... --distributed")  # fmt: skip
+        try:
+            yield stack.enter_context(Ranks(comm))
+        except BaseException as error:
+            if comm.size > 1:
+                end_all(comm, error)
+            raise
+
+
+def world():
+    """MPI's communicator of all processes."""
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # RuntimeError: there is no MPI library
+        raise ValueError(f'--distributed needs MPI, which could not be loaded ({error}). To install it: pip install -e ".[mpi]"') from None
+    return MPI.COMM_WORLD
+
+
+def end_all(comm, error):
+    """Say what went wrong on this rank, and end the job: the others wait for messages that will never come."""
+    if comm.rank:
+        time.sleep(HEAD_START)
+    what = str(error)
+    if not isinstance(error, TrainingError):
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__}: {what.rstrip('.')} ({os.path.basename(place.filename)}, line {place.lineno})."
+    print(f"minigrad: rank {comm.rank} of {comm.size} failed, which ends the whole job. {what}", file=sys.__stderr__, flush=True)
+    status = 130 if isinstance(error, KeyboardInterrupt) else 2
+    comm.Abort(status)
+    os._exit(status)  # Abort only asks for the end: without this, the traceback would still be printed

@@ -1,0 +1,151 @@
+"""What the ranks of tests/test_distributed.py run: mpiexec -n 2 python tests/ranks.py NAME. Rank 0 prints JSON. No test itself."""
+
+import json
+import sys
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import nn
+from minigrad.distributed import Ranks, job, world
+from minigrad.sharing import Sharing
+from minigrad.trainer import Recipe, fit
+from models import recipes
+
+
+def made(name="text", double=True, **settings):
+    mg.manual_seed(3)
+    small = dict(d_model=16, layers=1, heads=2, d_ff=16, context=8) if name == "text" else {}
+    recipe = recipes.find(name)({**small, "batch_size": 7, "steps": 50, **settings})
+    recipe.evaluate, recipe.metric, recipe.samples = lambda model: {}, None, lambda model: []
+    model = recipe.model()
+    return recipe, (model.double() if double else model).train()
+
+
+def trained(sharing, **settings):
+    """(losses, weights) of a training; sharing None: in this process alone."""
+    recipe, model = made(**settings)
+    losses = [row["loss"] for row in fit(recipe, model, sharing=sharing)]
+    return losses, np.concatenate([p.data.ravel() for p in model.parameters()])
+
+
+def apart(a, b):
+    return float(np.abs(np.subtract(a, b)).max())
+
+
+def gradients(model):
+    return [None if p.grad is None else p.grad.data.copy() for p in model.parameters()]
+
+
+def fifty_steps(ranks):
+    """Trainings by these ranks beside the same by one process, and by as many threads."""
+    found = {}
+    for name, settings in {"float64": {}, "float32": {"double": False}}.items():
+        together, again, alone = trained(ranks, **settings), trained(ranks, **settings), trained(None, **settings)
+        found[name] = {"losses": apart(together[0], alone[0]), "weights": apart(together[1], alone[1])}
+        found[name]["twice"] = apart(*(x[1] for x in (together, again)))
+    found["float32"]["gradients"] = worst_gradient(ranks)
+    with Sharing(2) as threads:
+        by_threads = trained(threads, dropout=0.3)
+    by_ranks = trained(ranks, dropout=0.3)
+    found["dropout"] = {"losses": apart(by_ranks[0], by_threads[0]), "weights": apart(by_ranks[1], by_threads[1])}
+    return found
+
+
+def worst_gradient(ranks):
+    """At each of 50 steps: how far a reduced gradient is from that of the whole batch, relative to its largest number (or 1)."""
+    recipe, model = made(double=False)
+    optimizer, schedule = recipe.optimizer(model)
+    worst = 0.0
+    for step in range(50):
+        optimizer.zero_grad()
+        recipe.loss(model, recipe.batch(step)).backward()
+        alone = gradients(model)
+        ranks.backward(recipe, model, recipe.batch(step))
+        worst = max(worst, *(apart(a, b) / max(1, np.abs(a).max()) for a, b in zip(alone, gradients(model), strict=True)))
+        optimizer.step()
+        schedule.step()
+    return worst
+
+
+class Gates(Recipe):
+    """A model of two branches, of which an example uses one or the other, and a third that nothing uses."""
+
+    defaults = {"first": 3}
+
+    def model(self):
+        return nn.ModuleDict({"even": nn.Linear(2, 1), "odd": nn.Linear(2, 1), "idle": nn.Linear(2, 1)}).double()
+
+    def batch(self, step):
+        return np.arange(10.0).reshape(5, 2)
+
+    def loss(self, model, batch):
+        branch = model["even" if batch[0, 0] == 0 else "odd"]  # of two ranks the first has the row that begins with 0
+        return (branch(batch) ** 2).mean()
+
+
+def corners(ranks):
+    """Uneven shares, a batch of one example, gradients that a rank or nobody has, weights that were changed behind our back."""
+    found, recipe = {}, Gates({"batch_size": 5})
+    mg.manual_seed(world().rank)  # other weights on each rank until they are rank 0's
+    model, alone = recipe.model(), recipe.model()
+    ranks.begin(model)
+    alone.load_state_dict(model.state_dict())
+    loss = ranks.backward(recipe, model, recipe.batch(0))
+    parts = recipe.shares(recipe.batch(0), 2)
+    expected = sum(recipe.loss(alone, part) * (len(part) / 5) for part in parts)
+    expected.backward()
+    found["loss"] = abs(loss - expected.item())
+    found["none"] = [g is None for g in gradients(model)] == [g is None for g in gradients(alone)] == [False] * 4 + [True] * 2
+    found["uneven"] = max(apart(a, b) for a, b in zip(gradients(model), gradients(alone), strict=True) if b is not None)
+    found["one example"] = one_example(ranks)
+    found["small buckets"] = small_buckets(ranks)
+    found["any"] = [ranks.any(world().rank == 1), ranks.any(False)]
+    try:
+        with mg.no_grad():
+            model["odd"].weight.data[...] += world().rank
+        watchful = Ranks(world(), check_every=1)
+        watchful.begin(model)
+        watchful.backward(recipe, model, recipe.batch(0))
+        model["odd"].weight.data[...] += world().rank
+        watchful.backward(recipe, model, recipe.batch(0))
+    except RuntimeError as error:
+        found["changed"] = str(error)
+    return found
+
+
+def one_example(ranks):
+    """A batch smaller than the ranks: the same loss and gradients."""
+    recipe, model = made(batch_size=1)
+    alone = recipe.loss(model, recipe.batch(0))
+    alone.backward()
+    expected = gradients(model)
+    together = ranks.backward(recipe, model, recipe.batch(0))
+    return max(abs(together - alone.item()), *(apart(a, b) for a, b in zip(gradients(model), expected, strict=True)))
+
+
+def small_buckets(ranks):
+    """A bucket for each parameter gives the same bits as one for all."""
+    recipe, model = made()
+    ranks.backward(recipe, model, recipe.batch(0))
+    expected = gradients(model)
+    Ranks(world(), bucket_bytes=1).backward(recipe, model, recipe.batch(0))
+    return max(apart(a, b) for a, b in zip(gradients(model), expected, strict=True))
+
+
+def failing(ranks):
+    """Rank 1 makes a mistake at step 3, while rank 0 waits for its gradients."""
+    recipe, model = made()
+    loss = recipe.loss
+
+    def mistaken(model, batch):
+        mistaken.calls += 1
+        return loss(model, batch) if mistaken.calls < 3 or ranks.rank == 0 else 1 / 0
+
+    recipe.loss, mistaken.calls = mistaken, 0
+    fit(recipe, model, sharing=ranks)
+
+
+if __name__ == "__main__":
+    with job(True, say=lambda *_: None) as ranks:
+        print(json.dumps(globals()[sys.argv[1]](ranks)))
