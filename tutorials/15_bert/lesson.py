@@ -330,10 +330,10 @@ show(
 )
 
 # %% [markdown]
-# Both models are about as good as anybody can be with what they see. At four places the two sides are no better than one:
-# nothing in the sentence tells which adjective it was. (For the object: the verb stands to its left.) At the other three, the
-# articles and the verb, what decides comes after. A test on real text blurs this picture, since there everything depends a
-# little on everything.
+# Both models are about as good as anybody can be with what they see. (A figure above the best possible is luck: it is counted
+# on 500 sentences, the best on all of them.) At four places the two sides are no better than one: nothing in the sentence tells
+# which adjective it was. (For the object: the verb stands to its left.) At the other three, the articles and the verb, what
+# decides comes after. A test on real text blurs this picture, since there everything depends a little on everything.
 #
 # On real text it is the recipe `mlm`: `python -m minigrad.train mlm` hides characters of Python's manual and fills in your own
 # questions afterwards, such as `th_ val_e`.
@@ -523,8 +523,7 @@ assert slope["ignoring 0"][0] > 0.2 and np.allclose(slope["ignoring -100"], 0)
 # (a positive slope) for as long as it has any probability left.
 #
 # **A loss over all places.** Then six of seven questions are to copy what stands there. The loss looks far better, and the
-# doubt is gone: that is the last row of the table in "What 80/10/10 is for". The gradient of lesson 05 at places that were not
-# asked must be 0.
+# doubt is gone: that is the last row of the table above. Where nothing is asked, the gradient at the logits must be 0.
 #
 # **Random replacements that are no words.** Draw them from the ordinary tokens, not from all numbers: `[PAD]` in the middle of
 # a sentence would hide that place from everybody (here padding is known by its number).
