@@ -47,3 +47,10 @@ def blas_threads(count):
 
     with threadpool_limits(count, user_api="blas"):
         yield
+
+
+def blas_kernels():
+    """For which processor the BLAS computes; another one's products may differ in their last bits."""
+    from threadpoolctl import threadpool_info
+
+    return ", ".join(sorted({one.get("architecture", "") for one in threadpool_info() if one.get("user_api") == "blas"}))

@@ -5,6 +5,7 @@ that drawing more dropout masks never changes the order of the data, and two lay
 """
 
 import zlib
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from minigrad.modes import Mode, worker
 
 _seed = 0
 _streams = {}
+_own = ContextVar("own streams", default=None)  # inside apart(): its name, its step and its streams
 
 
 def manual_seed(seed):
@@ -30,7 +32,18 @@ def initial_seed():
 
 def stream(name="default"):
     """The running np.random.Generator of that name; drawing from it moves only this stream. Workers have streams of their own."""
+    if _own.get():
+        place, step, streams = _own.get()
+        if name not in streams:
+            streams[name] = fresh(f"{place}: {name}", step)
+        return streams[name]
     return _running(name + _suffix())
+
+
+def apart(place, step):
+    """`with apart("loader", 7):` what is drawn inside depends on the seed, this place and step alone, and moves nobody else's streams:
+    so that work done ahead, or on another thread, draws what it would have drawn in its turn."""
+    return Mode(_own, (place, step, {}))
 
 
 def as_worker(number):
@@ -69,6 +82,23 @@ def set_state(state):
     global _seed
     _seed = state["seed"]
     wind({**{name: fresh(name).bit_generator.state for name in list(_streams)}, **state["streams"]})
+
+
+def check_state(state):
+    """A sentence for what no `get_state` has given: a hand-made position may lead a generator outside its own memory."""
+    if not isinstance(state, dict) or state.get("seed") != _seed or not isinstance(state.get("streams"), dict):
+        raise ValueError(f"the random streams are not those of the seed {_seed}")
+    for name, position in state["streams"].items():
+        own = fresh(name).bit_generator.state
+        if not _alike(own, position) or not 0 <= position["buffer_pos"] <= 4:
+            raise ValueError(f"there is no such position of the random stream {name}")
+
+
+def _alike(a, b):
+    """Whether b has the parts that a has, of the same kinds and shapes."""
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
+    return type(a) is type(b) and (a == b if isinstance(a, str) else np.shape(a) == np.shape(b) and getattr(a, "dtype", None) == getattr(b, "dtype", None))
 
 
 def wind(positions):

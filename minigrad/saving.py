@@ -1,13 +1,18 @@
-"""Safe files: tensors as safetensors, settings as JSON, each written under a temporary name and renamed. Loading runs no code.
+"""Safe files: tensors as safetensors, settings as JSON, each written under a temporary name and renamed; rows as lines of JSON.
+Loading runs no code.
 
 Knows files; nothing of models or recipes.
 """
 
+import contextlib
+import itertools
 import json
 import os
 from pathlib import Path
 
 import numpy as np
+
+UNFINISHED = ".part"  # how the name of a file ends that is not yet whole
 
 
 class FileProblem(ValueError):
@@ -15,18 +20,39 @@ class FileProblem(ValueError):
 
 
 def write_bytes(path, data):
-    """Write a file whole or not at all: a reader, or a crash, never meets half of it."""
+    """Write a file whole or not at all: a reader, a crash or a loss of power never meets half of it."""
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
     try:
         with open(temporary, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
+        _remember_names_in(path.parent)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         raise FileProblem(f"{path} could not be written: {error.strerror}. What was there before is untouched.") from None
+
+
+def _remember_names_in(folder):
+    """Let the new name outlive a loss of power too, where the system can (not on Windows)."""
+    with contextlib.suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def clean(folder):
+    """Remove what a process that was killed while it wrote has left in a folder."""
+    for unfinished in Path(folder).glob(f".*{UNFINISHED}"):
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
 
 
 def save_json(path, value):
@@ -42,28 +68,103 @@ def load_json(path):
         raise FileProblem(f"{path} is not readable JSON: {error}.") from None
 
 
-def save_tensors(path, tensors):
-    """{name: Tensor or array} as a safetensors file."""
+def save_tensors(path, tensors, note=None):
+    """{name: Tensor or array} as a safetensors file, with a note: {name: text}."""
     from safetensors.numpy import save
 
     # The format stores the raw buffer, so a transposed view must become contiguous first, or its numbers come back scrambled.
-    arrays = {name: np.ascontiguousarray(getattr(t, "data", t) if not isinstance(t, np.ndarray) else t) for name, t in tensors.items()}
-    write_bytes(path, save(arrays))
+    arrays = {name: np.asarray(t if isinstance(t, np.ndarray) else getattr(t, "data", t), order="C") for name, t in tensors.items()}
+    write_bytes(path, save(arrays, note))
 
 
 def load_tensors(path):
     """{name: array}."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
+    return load_noted(path)[0]
+
+
+def load_noted(path):
+    """({name: array}, note) of a safetensors file."""
+    from safetensors import SafetensorError, safe_open
 
     try:
-        return load(Path(path).read_bytes())
+        with safe_open(path, framework="numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}
     except FileNotFoundError:
         raise FileProblem(f"There is no file {path}.") from None
-    except KeyError as kind:
+    except (AttributeError, TypeError, KeyError) as kind:
         raise FileProblem(f"{path} holds numbers of type {kind}, which NumPy does not have; convert them to float32 first.") from None
     except (OSError, SafetensorError) as error:
         raise FileProblem(f"{path} is not a whole safetensors file ({error}); it may have been cut off. Use another checkpoint.") from None
+
+
+class Lines:
+    """A file of rows, a line of JSON each, that grows by whole lines; what the disk has no room for waits for the next flush.
+    Only one process at a time may write."""
+
+    def __init__(self, path):
+        self.path, self.rows, self._waiting, self._end = path, [], [], 0
+        try:
+            self._file = open(path, "a+b", buffering=0)
+        except OSError as error:
+            raise FileProblem(f"{path} could not be opened to write: {error.strerror}.") from None
+        self._lock()
+
+    def _lock(self):
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise FileProblem(f"{self.path} is just being written by another process; wait until it has ended, or stop it.") from None
+        except OSError:  # a network's disk that knows no locks
+            return
+
+    def keep(self, count):
+        """Let the first rows stay, up to so many; a line that is not whole ends them."""
+        self.rows, self._end = [], 0
+        with open(self.path, "rb") as file:
+            for line in itertools.islice(file, count):
+                row = _row(line)
+                if row is None:
+                    break
+                self.rows.append(row)
+                self._end += len(line)
+        self._file.truncate(self._end)
+
+    def append(self, row):
+        self.rows.append(row)
+        self._waiting.append(json.dumps(row).encode() + b"\n")
+
+    def flush(self, lasting=False):
+        """Write what waits; lasting: so that a loss of power does not take it. A FileProblem leaves no half line behind."""
+        data = b"".join(self._waiting)
+        try:
+            written = 0
+            while written < len(data):
+                written += self._file.write(data[written:])
+            self._end, self._waiting = self._end + len(data), []
+            if lasting:
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._end)
+            raise FileProblem(f"{self.path} could not be written: {error.strerror}. What was there before is untouched.") from None
+
+    def close(self):
+        with self._file:
+            self.flush()
+
+
+def _row(line):
+    """The row of a line, None if it is not a whole one."""
+    try:
+        row = json.loads(line) if line.endswith(b"\n") else None
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def new_run_folder(name, root="runs"):

@@ -1,23 +1,29 @@
 """python -m minigrad.train [RECIPE]: train a model and leave a run folder with the weights, the figures and a report.
 
-Knows the command line and how a run is shown; what is learned stands in the recipe, the loop in trainer.py.
+Knows the command line and a run from its beginning to its end; what is learned stands in the recipe, the loop in trainer.py, how
+a run is shown in showing.py, how one is taken up again in resuming.py.
 """
 
 import argparse
 import contextlib
-import json
+import operator
 import shlex
+import signal
 import sys
 from pathlib import Path
 
-from minigrad import manual_seed, saving, viz
+from minigrad import manual_seed, saving, showing, viz
 from minigrad._doors import GENERAL, Parser, UsageError, load_models, open_door, said, settings_of
-from minigrad.machine import blas_threads, peak_memory
+from minigrad.checkpoints import WEIGHTS, Checkpoints
+from minigrad.interruption import Interruption
+from minigrad.machine import blas_threads
+from minigrad.resuming import LOG, Run, surroundings, take_up
 from minigrad.sharing import Sharing, cores, trial
-from minigrad.trainer import TrainingError, fit
-from minigrad.viz.report import cell, is_number, jsonable, rows_of
+from minigrad.trainer import Training, TrainingError
+from minigrad.viz.pictures import lower_is_better
 
-WIDTH = 80  # of a terminal, for what is printed as a table
+NO_SETTINGS = ("recipe", "list", "seed", "out", "quiet", "threads", "share", "set", "resume", "save_every", "save_minutes", "keep")
+BESIDE_RESUME = ("resume", "steps", "quiet", "save_every", "save_minutes", "keep")
 EPILOG = """
 examples:
   python -m minigrad.train                          learn to read dates, in about a minute
@@ -30,11 +36,14 @@ examples:
   python -m minigrad.train text --text my.txt --context 128
   python -m minigrad.train text --tokens bpe --vocab-size 512
   python -m minigrad.train translate --pairs my.tsv learn to translate from sentence pairs of your own
+  python -m minigrad.train --resume runs/dates-0001 go on with a run that was stopped, as if it had not been
   python -m minigrad.train my_recipe.py             a recipe of your own: a file with a class that extends
                                                     minigrad.trainer.Recipe
 
-A run's folder holds config.json (settings), metrics.jsonl (a line a step), model.safetensors, pictures and
+A run's folder holds config.json (settings), metrics.jsonl (a line a step), model.safetensors, checkpoints, pictures and
 report.html, which shows all of it in a browser. Try other settings and compare the folders: that is what they are for.
+
+Ctrl-C finishes the step, saves it and says how to go on; a second one stops at once.
 """
 
 
@@ -47,14 +56,7 @@ def main(argv=None):
         if options.list:
             list_recipes(recipes)
             return 0
-        recipe_class = recipes.find(options.recipe)
-        settings = chosen_settings(options, recipe_class)
-        manual_seed(options.seed)
-        recipe = recipe_class(settings)
-        model = recipe.model()
-        folder = open_folder(options.out, recipe.name)
-        with threads_at_work(options, recipe, model) as sharing:
-            return run(recipe, model, folder, options, sharing)
+        return start(options, recipes) if options.resume is None else resume(options, recipes)
     return outcome.status
 
 
@@ -94,7 +96,7 @@ def number_in(low, high, low_allowed=True, high_allowed=True):
 
 def parse(argv):
     parser = Parser("minigrad.train", epilog=EPILOG, description="Train a model built on minigrad, watch it learn, and keep the result.")
-    parser.add_argument("recipe", nargs="?", default="dates", help="what to learn: a name from --list, or a recipe file of your own (default: dates)")
+    parser.add_argument("recipe", nargs="?", help="what to learn: a name from --list, or a recipe file of your own (default: dates)")
     parser.add_argument("--list", action="store_true", help="the recipes there are, and their settings")
     parser.add_argument("--steps", type=positive, help="how many batches to learn from")
     parser.add_argument("--batch-size", type=positive, help="examples in a batch: more is steadier and slower")
@@ -120,8 +122,24 @@ def parse(argv):
     parser.add_argument("--threads", type=positive, default=1, help="threads to compute with (default: 1, which disturbs nobody)")
     parser.add_argument("--share", choices=("batch", "products", "auto"), default="auto", help="what several threads share: each batch, each matrix product, or what is measured to be faster at the start (default)")  # fmt: skip
     parser.add_argument("--out", help="the run's folder, new or empty (default: the next runs/NAME-0001)")
+    parser.add_argument("--resume", metavar="RUN", help="go on with the run in this folder where it was left; with a larger --steps, also one that is finished")
+    parser.add_argument("--save-every", type=positive, metavar="STEPS", help="save a checkpoint every so many steps (default: every minute)")
+    parser.add_argument("--save-minutes", type=number_in(0, 1e6, False), metavar="MINUTES", help="save a checkpoint every so many minutes (default: 1)")
+    parser.add_argument("--keep", type=positive, metavar="N", help="how many of the last checkpoints stay, besides the best one and the first (default: 2)")
     parser.add_argument("--quiet", action="store_true", help="print the result only")
-    return parser.parse_args(argv)
+    options, given = parser.parse_args(argv), given_in(parser, argv)
+    beside = sorted(set(given) - set(BESIDE_RESUME))
+    if options.resume is not None and beside:
+        names = ", ".join(name if name == "recipe" else f"--{name.replace('_', '-')}" for name in beside)
+        parser.error(f"--resume takes all settings from the run itself; leave out {names} (a larger --steps makes the run longer)")
+    options.recipe = options.recipe or "dates"
+    return options
+
+
+def given_in(parser, argv):
+    """{option: value} of what stands on the command line, without defaults."""
+    blank = argparse.Namespace(**dict.fromkeys(vars(parser.parse_args([])), None))
+    return {name: value for name, value in vars(parser.parse_args(argv, blank)).items() if value is not None}
 
 
 def list_recipes(recipes):
@@ -137,7 +155,7 @@ def list_recipes(recipes):
 
 def chosen_settings(options, recipe):
     """The recipe's defaults, changed by what was given."""
-    given = {k: v for k, v in vars(options).items() if v is not None and k not in ("recipe", "list", "seed", "out", "quiet", "threads", "share", "set")}
+    given = {k: v for k, v in vars(options).items() if v is not None and k not in NO_SETTINGS}
     return settings_of(recipe, given, options.set)
 
 
@@ -165,6 +183,7 @@ def open_folder(out, name):
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        saving.clean(folder)
         if any(folder.iterdir()):
             raise UsageError(f"the folder {out} is not empty, and a run is never written over; choose another with --out.")
     except OSError as error:
@@ -172,7 +191,69 @@ def open_folder(out, name):
     return folder
 
 
-# ---------------------------------------------------------------- a run
+# ---------------------------------------------------------------- a run, from its beginning
+
+
+def start(options, recipes):
+    """Train a new model; returns the exit status."""
+    recipe_class = recipes.find(options.recipe)
+    settings = chosen_settings(options, recipe_class)
+    manual_seed(options.seed)
+    recipe = recipe_class(settings)
+    model = recipe.model()
+    folder = open_folder(options.out, recipe.name)
+    with threads_at_work(options, recipe, model) as sharing:
+        config = config_of(recipe, options)
+        saving.save_json(folder / "config.json", config)
+        say = speaker(options)
+        introduce(recipe, model, options.seed, folder, say)
+        return carry_on(Run(folder, config, saving.Lines(folder / LOG), Training(recipe, model, sharing=sharing)), say)
+
+
+def resume(options, recipes):
+    """Go on with the run in a folder as if it had never been left; returns the exit status."""
+    say = speaker(options)
+    run = take_up(Path(options.resume), recipes, options.steps, say, warn)
+    if run is None:
+        return 0
+    run.config["saving"] = saved_when(options, run.config.get("saving"))
+    options.threads, options.share = run.config["threads"], run.config["share"] or "auto"
+    with threads_at_work(options, run.training.recipe, run.training.model) as run.training.sharing:
+        return carry_on(run, say)
+
+
+def speaker(options):
+    """print, or what says nothing."""
+    return (lambda *_: None) if options.quiet else print
+
+
+def warn(sentence):
+    print(f"minigrad.train: {sentence}", file=sys.stderr, flush=True)
+
+
+def config_of(recipe, options):
+    """What a run must remember to be asked, repeated and gone on with."""
+    return {
+        "recipe": getattr(recipe, "file", recipe.name), "seed": options.seed, "settings": recipe.settings, "threads": options.threads,
+        "share": options.share if options.threads > 1 else None, "command": repeated(recipe, options),
+        "saving": saved_when(options),
+    }  # fmt: skip
+
+
+def saved_when(options, before=None):
+    """When checkpoints are saved and how many are kept: as given, else as before, else every minute and two."""
+    given = {"every": options.save_every, "minutes": options.save_minutes, "keep": options.keep}
+    chosen = {"every": None, "minutes": 1.0, "keep": 2, **(before or {})} | {name: value for name, value in given.items() if value is not None}
+    return {**chosen, "every": None} if given["minutes"] and not given["every"] else chosen
+
+
+def introduce(recipe, model, seed, folder, say):
+    """What is going to happen."""
+    parameters, settings = sum(p.numel() for p in model.parameters()), recipe.settings
+    say(f"{recipe.name}: {recipe.help}" if recipe.help else recipe.name)
+    say(f"{type(model).__name__} of {parameters:,} parameters, {settings['steps']} steps of {settings['batch_size']}, seed {seed} -> {folder}")
+    if recipe.note:
+        say(recipe.note)
 
 
 @contextlib.contextmanager
@@ -198,169 +279,68 @@ def choose_fastest(options, seconds):
         print(f"{chosen}. A trial: shared batches {batch}, shared products {products}, one thread {one} a step (see --share).")
 
 
-def run(recipe, model, folder, options, sharing=None):
-    """Train, evaluate, save, and say what can be done with the result. Ctrl-C ends the training early and keeps it."""
-    settings = recipe.settings
-    config = {"recipe": getattr(recipe, "file", recipe.name), "seed": options.seed, "settings": settings}
-    config |= {"threads": options.threads, "share": options.share if options.threads > 1 else None}
-    saving.save_json(folder / "config.json", config)
-    parameters = sum(p.numel() for p in model.parameters())
-    say = (lambda *_: None) if options.quiet else print
-    say(f"{recipe.name}: {recipe.help}" if recipe.help else recipe.name)
-    say(f"{type(model).__name__} of {parameters:,} parameters, {settings['steps']} steps of {settings['batch_size']}, seed {options.seed} -> {folder}")  # fmt: skip
-    if recipe.note:
-        say(recipe.note)
-    diary = viz.Diary(recipe, model, load_models("attended").attended, repeated(recipe, options), options.threads)
-    show = Progress(recipe, settings["steps"], folder, options.quiet, diary)
-    stopped = False
+# ---------------------------------------------------------------- and to its end
+
+
+def carry_on(run, say):
+    """Take the steps that are left, test, and show what came of it; returns the exit status."""
+    training, folder, recipe, model = run.training, run.folder, run.training.recipe, run.training.model
+    diary = viz.Diary(recipe, model, load_models("attended").attended, run.config["command"], run.config["threads"], first=run.first)
+    show = showing.Progress(recipe, run.log, say is not print, diary, training.done)
+    checkpoints = kept(run, show.warn)
+    with contextlib.closing(show), Interruption("Finishing this step, then saving; once more stops at once.") as stop:
+        try:
+            learn(training, show, checkpoints, stop)
+        except KeyboardInterrupt:
+            print(f"Stopped at once, after {training.done} steps; {left(folder, checkpoints)}")
+            return stop.status
+        except Exception as error:
+            with contextlib.suppress(saving.FileProblem):  # what was learned may be of use
+                saving.save_tensors(folder / WEIGHTS, model.state_dict())
+            if isinstance(error, TrainingError):
+                diary.broken(folder, run.log.rows, error)
+                say(f"What happened until then stands in {folder / 'report.html'}.")
+            raise
+    if stop.asked and not training.over:
+        print(f"Stopped after {training.done} steps; what was learned so far is kept, {left(folder, checkpoints)}", flush=True)
+        if stop.asked != signal.SIGINT:  # who sends SIGTERM does not wait for long
+            diary.stopped(folder, run.log.rows)
+            return stop.status
     try:
-        fit(recipe, model, show, sharing=sharing)
-    except KeyboardInterrupt:
-        stopped = True
-    except TrainingError as error:
-        diary.broken(folder, show.rows, error)
-        say(f"What happened until then stands in {folder / 'report.html'}.")
-        raise
-    finally:
-        show.close()
-        saving.save_tensors(folder / "model.safetensors", model.state_dict())
-    if stopped:
-        say(f"Stopped after {len(show.rows)} steps; what was learned so far is kept.")
-    try:
-        finish(recipe, model.eval(), folder, show.rows, say, diary)
+        showing.finish(recipe, model.eval(), folder, run.log.rows, say, diary)
     except KeyboardInterrupt:
         say(f"\nStopped before the test was over; the weights are in {folder}.")
-        stopped = True
-    return 130 if stopped else 0
+        return 130
+    except OSError as error:
+        raise saving.FileProblem(f"What came of it could not be saved in {folder}: {error.strerror}. The weights are kept; {left(folder, checkpoints)}") from None
+    return stop.status if stop.asked and not training.over else 0
 
 
-def finish(recipe, model, folder, rows, say, diary):
-    """Test the trained model, draw, and say what there is and what to do with it."""
-    say("Testing on held-out data ...")
-    figures = recipe.evaluate(model, final=True)
-    seconds = rows[-1]["seconds"] if rows else 0.0
-    memory = {"peak memory MB": peak_memory()}
-    saving.save_json(folder / "result.json", jsonable({**figures, "steps": len(rows), "training seconds": seconds, **memory}))
-    report({**figures, **{name: mb for name, mb in memory.items() if mb}}, recipe, seconds, say)
-    names = pictures(recipe, model, folder, rows, figures)
-    names += diary.finish(folder, rows, figures)
-    say(f"Saved in {folder}: model.safetensors, config.json, metrics.jsonl, result.json, {', '.join(names)}. Open {folder / 'report.html'} in a browser to see it all.")
-    farewell(recipe, folder, say)
+def learn(training, show, checkpoints, stop):
+    """Take the steps that are left, until asked to stop; each is shown, and saved if it is time."""
+    checkpoints.save()
+    for row in training.rows():
+        show(row)
+        checkpoints.after(row)
+        if stop.asked:
+            break
+    checkpoints.save()
 
 
-class Progress:
-    """Listens to the training: a bar in a terminal, a line now and then elsewhere; writes metrics.jsonl as it goes."""
-
-    def __init__(self, recipe, steps, folder, quiet, diary):
-        from tqdm import tqdm
-
-        self.recipe, self.quiet, self.diary, self.rows = recipe, quiet, diary, []
-        self.log = open(folder / "metrics.jsonl", "w", encoding="utf-8")
-        self.live = sys.stderr.isatty() and not quiet
-        self.bar = tqdm(total=steps, disable=not self.live, unit="step", dynamic_ncols=True)
-
-    def __call__(self, row):
-        check_samples(row.get("samples", ()))
-        self.diary(row)
-        self.rows.append(row)
-        self.log.write(json.dumps(jsonable(row)) + "\n")
-        self.bar.update()
-        if self.live:
-            self.bar.set_postfix_str(f"loss {row['loss']:.4f}", refresh=False)
-        if "samples" in row:
-            self.log.flush()
-            self.tell(row)
-
-    def tell(self, row):
-        if self.quiet:
-            return
-        metric = f"  {self.recipe.metric} {cell(row[self.recipe.metric], self.recipe.shown):>6s}" if self.recipe.metric in row else ""
-        write = self.bar.write if self.live else print
-        write(f"step {row['step']:5d}  loss {row['loss']:7.4f}{metric}  {row['seconds']:5.1f} s")
-        for line in sample_lines(row["samples"]):
-            write(line)
-        sys.stdout.flush()
-
-    def close(self):
-        self.bar.close()
-        self.log.close()
+def kept(run, warn):
+    """The Checkpoints of a run."""
+    recipe, when = run.training.recipe, run.config["saving"]
+    lower = recipe.metric is not None and lower_is_better(recipe.metric, recipe.share)
+    checkpoints = Checkpoints(run.folder, run.training, run.log, operator.lt if lower else operator.gt, warn, **when, extra={"environment": surroundings(run.config["threads"])})  # fmt: skip
+    if run.checkpoint:
+        checkpoints.go_on(run.checkpoint)
+    return checkpoints
 
 
-def check_samples(samples):
-    for sample in samples:
-        if not isinstance(sample, (tuple, list)) or len(sample) != 3:
-            raise TrainingError(f"The recipe's samples(model) must give rows (source, prediction, target), got {sample!r}.")
-
-
-def sample_lines(samples):
-    """Rows (source, prediction, target) as lines, one each, or three where a line would be too long; texts that go on, whose target
-    is None, with a mark where the model takes over."""
-    answers = [(s, a, "right" if a == target else f"should be {target}") for s, a, target in samples if target is not None]
-    lines = [f"      {source!s:32s} -> {answer!s:12s} {mark}" for source, answer, mark in answers]
-    if max(map(len, lines), default=0) > WIDTH:
-        lines = [line for source, answer, mark in answers for line in (f"      {source}", f"        -> {answer}", f"        {mark}")]
-    texts = [f"{source}»{answer}" for source, answer, target in samples if target is None]
-    return lines + ["      (what the model writes comes after »)"] * bool(texts) + [f"      | {line}" for text in texts for line in text.splitlines()]
-
-
-def report(figures, recipe, seconds, say):
-    """The figures at the end; the result itself is printed even when quiet."""
-    if recipe.metric in figures:
-        print(f"{recipe.metric} on held-out data: {cell(figures[recipe.metric], recipe.shown)} after {seconds:.1f} s of training", flush=True)
-    for name, value in figures.items():
-        if isinstance(value, dict):
-            say(f"{name}:")
-            say("\n".join(table(value, is_share(name))))
-        elif name != recipe.metric:
-            say(f"{name}: {as_text(name, value)}")
-
-
-def as_text(name, value):
-    """A figure beside the metric, which the recipe itself shows: a share in percent."""
-    return cell(value, ".1%" if is_share(name) else ".1f" if is_number(value) and value >= 10 else ".4g")
-
-
-def is_share(name):
-    """Is a figure of this name a share of 1?"""
-    return "exact match" in name or "accuracy" in name
-
-
-def table(figures, percent=False):
-    """Lines: a share each, or, of figures by row and column, a table; numbers that cannot be shares are no percentages."""
-    head, rows = rows_of(figures)
-    if not head:
-        percent = percent or all(0 <= value <= 1 for value in figures.values() if is_number(value))
-        return [f"      {name!s:36s} {cell(value, '.1%' if percent else '.4g'):>6s}" for name, value in rows]
-    texts = [["", *map(str, head[1:])], *([str(name), *(cell(value, ".1%" if percent else ".3g") for value in values)] for name, *values in rows)]
-    first, *others = (max(map(len, column)) for column in zip(*texts, strict=True))
-    widths = [max(9, other + 2) for other in others]
-    return [f"      {name:{max(20, first)}s}" + "".join(f"{text:>{width}s}" for text, width in zip(rest, widths, strict=True)) for name, *rest in texts]
-
-
-def pictures(recipe, model, folder, rows, figures):
-    """loss.png, attention.png where the recipe can show what its model looks at, and what the recipe draws itself."""
-    names = []
-    if rows:
-        measured = recipe.metric if all(is_number(row[recipe.metric]) for row in rows if recipe.metric in row) else None
-        viz.curve(rows, folder / "loss.png", measured, f"{recipe.name}: {len(rows)} steps", recipe.share)
-        names.append("loss.png")
-    looked = recipe.attention(model, recipe.example) if hasattr(recipe, "attention") else None
-    if looked:
-        written, weights, *read = looked  # what was read, where it is not the example's characters
-        title = getattr(recipe, "attention_title", "What the decoder looks at in the source while it writes each character")
-        viz.attention_map(weights, read[0] if read else recipe.example, written, folder / "attention.png", title)
-        names.append("attention.png")
-    return names + recipe.pictures(model, folder, rows, figures)
-
-
-def farewell(recipe, folder, say):
-    example = getattr(recipe, "example", None)
-    commands = {f'generate {folder} "{example}"': "ask the model"} if example else {}
-    commands |= {"train --help": "change the model, and see what happens", "gradcheck attention": "see that its gradients are right"}
-    width = max(map(len, commands))
-    say("\nWhat next?")
-    for command, comment in commands.items():
-        say(f"  python -m minigrad.{command:{width}s}   {comment}")
+def left(folder, checkpoints):
+    """What a stopped run has left, and how to go on."""
+    kept = f"its last checkpoint is of step {checkpoints.saved[-1]}" if checkpoints.saved else "it has no checkpoint"
+    return f"{kept}. To go on: python -m minigrad.train --resume {shlex.quote(str(folder))}"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""The training loop, as a library. Knows batches, losses and steps; not what is learned, nor how it is shown.
+"""The training loop, as a library. Knows batches, losses and steps; not what is learned, how it is shown, or where it is kept.
 
-A Recipe says what to learn. `fit` takes steps and tells its listener after each; pictures and progress bars are listeners.
+A Recipe says what to learn. A Training takes the steps, and its `state` is all that the next step depends on: whoever keeps that
+(checkpoints.py) can go on as if nothing had happened. `fit` takes all steps and tells its listener after each.
 """
 
 import math
 import numbers
 import time
+import zlib
 
 import numpy as np
 
@@ -148,33 +150,115 @@ def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0, sharing=Non
     sharing         a Sharing (sharing.py), if threads are to share each batch
     Raises TrainingError where the loss is not a number, or a batch is empty. KeyboardInterrupt passes through.
     """
-    keep_freed_memory()
-    evaluate_every = evaluate_every or recipe.evaluate_every
-    steps, rows = recipe.settings["steps"], []
-    optimizer, schedule = recipe.optimizer(model)
-    model.train()
-    start, paused = time.perf_counter(), 0.0
-    for step in range(steps):
-        optimizer.zero_grad()
-        loss = _backward(recipe, model, step, sharing)
-        norm = recipe.clip(model, clip)
-        if not math.isfinite(norm):
-            raise TrainingError(_broken("The gradient", norm, step, recipe))
-        lr = schedule.get_last_lr()[0]
-        optimizer.step()
-        schedule.step()
-        row = {"step": step + 1, "loss": loss, "lr": lr, "gradient norm": norm}
-        row["seconds"] = time.perf_counter() - start - paused
-        if (step + 1) % evaluate_every == 0 or step + 1 == steps:
-            began = time.perf_counter()
-            with model.evaluating():
-                row |= {"peak memory MB": peak_memory(), **_figures(recipe, model), "samples": recipe.samples(model)}
-            paused += time.perf_counter() - began
+    rows = []
+    for row in Training(recipe, model, clip, sharing).rows(evaluate_every):
         rows.append(row)
         if listener:
             listener(row)
-    model.eval()
     return rows
+
+
+class Training:
+    """A training that can be left and gone on with: the model, its optimizer and schedule, how many steps are `done`.
+
+    recipe, model, clip, sharing   as those of `fit`
+    """
+
+    def __init__(self, recipe, model, clip=1.0, sharing=None):
+        keep_freed_memory()
+        self.recipe, self.model, self.clip, self.sharing = recipe, model, clip, sharing
+        self.optimizer, self.schedule = recipe.optimizer(model)
+        self.done, self.seconds = 0, 0.0
+        self._batch, self._before = None, random.get_state()
+
+    @property
+    def over(self):
+        return self.done >= self.recipe.settings["steps"]
+
+    # -------- the loop
+
+    def rows(self, evaluate_every=None):
+        """Take the steps that are left; after each comes its row (see `fit`)."""
+        evaluate_every = evaluate_every or self.recipe.evaluate_every
+        self.model.train()
+        while not self.over:
+            row = self.step()
+            if self.done % evaluate_every == 0 or self.over:
+                row |= self.evaluate()
+            yield row
+        self.model.eval()
+
+    def step(self):
+        """Learn from the next batch; returns the row of the step."""
+        start, step = time.perf_counter(), self.done
+        self._before, self._batch = random.get_state(), None
+        self.optimizer.zero_grad()
+        self._batch = self.recipe.batch(step)
+        loss = _backward(self.recipe, self.model, self._batch, step, self.sharing)
+        norm = self.recipe.clip(self.model, self.clip)
+        if not math.isfinite(norm):
+            raise TrainingError(_broken("The gradient", norm, step, self.recipe))
+        lr = self.schedule.get_last_lr()[0]
+        self.optimizer.step()
+        self.schedule.step()
+        self.done += 1
+        self.seconds += time.perf_counter() - start
+        return {"step": self.done, "loss": loss, "lr": lr, "gradient norm": norm, "seconds": self.seconds}
+
+    def evaluate(self):
+        """What a row holds besides, where the model is looked at."""
+        with self.model.evaluating():
+            return {"peak memory MB": peak_memory(), **_figures(self.recipe, self.model), "samples": self.recipe.samples(self.model)}
+
+    # -------- leaving and going on
+
+    def state(self):
+        """All that the next step depends on, between two steps: dicts and lists of arrays, numbers and texts. (The data of a step
+        depend on its number and the seed only, so the place in an epoch is the number.)"""
+        if not hasattr(self.optimizer, "load_state_dict"):
+            raise TrainingError(f"The recipe's optimizer, of the type {type(self.optimizer).__name__}, has no state_dict() and load_state_dict(), so there are no checkpoints to resume from.")  # fmt: skip
+        schedule = self.schedule.state_dict() if hasattr(self.schedule, "load_state_dict") else None
+        return {
+            "step": self.done, "seconds": self.seconds, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
+            "schedule": schedule, "random": random.get_state(), "last batch": fingerprint(self._batch), "random before it": self._before,
+        }  # fmt: skip
+
+    def load(self, state):
+        """Go on from a `state` of the same recipe and settings. An error where it does not fit; then begin with a new Training."""
+        step, seconds = state["step"], state["seconds"]
+        if type(step) is not int or not 0 <= step <= self.recipe.settings["steps"] or not isinstance(seconds, float):
+            raise ValueError(f"it is of step {step!r} and {seconds!r} seconds, and the run has {self.recipe.settings['steps']} steps")
+        for positions in (state["random"], state["random before it"]):
+            random.check_state(positions)
+        self.model.load_state_dict(state["model"])
+        if state["schedule"] is None:  # a recipe's own, which knows nothing but steps
+            for _ in range(step):
+                self.schedule.step()
+        self.optimizer.load_state_dict(state["optimizer"])
+        if state["schedule"] is not None:  # after the optimizer, whose rate it sets: that of more steps is another
+            self.schedule.load_state_dict(state["schedule"])
+        self.done, self.seconds, self._before = step, seconds, state["random before it"]
+        random.set_state(self._before)
+        self._batch = self.recipe.batch(step - 1) if step else None
+        random.set_state(state["random"])
+
+    def same_data(self, state):
+        """Are the data, now that the state is loaded, those that it was trained on? (The last batch stands for all.)"""
+        return fingerprint(self._batch) == state["last batch"]
+
+
+def fingerprint(value, so_far=0):
+    """A number that other batches do not have: of arrays, numbers and texts, in tuples, lists and dicts; of other things nothing."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            so_far = fingerprint(part, so_far)
+        return so_far
+    array = value if isinstance(value, np.ndarray) else getattr(value, "data", value)
+    if isinstance(array, np.ndarray) and array.dtype != object:
+        return zlib.crc32(np.ascontiguousarray(array), so_far)
+    return zlib.crc32(repr(value).encode(), so_far) if isinstance(value, (str, bytes, numbers.Number)) else so_far
 
 
 def _figures(recipe, model):
@@ -184,9 +268,8 @@ def _figures(recipe, model):
     return figures
 
 
-def _backward(recipe, model, step, sharing):
+def _backward(recipe, model, batch, step, sharing):
     """The loss of a step's batch, as a number; its gradients are left in the parameters."""
-    batch = recipe.batch(step)
     if len(_first(batch)) == 0:
         raise TrainingError(f"The batch of step {step + 1} is empty; the recipe's batch(step) must give at least one example.")
     if sharing is not None:

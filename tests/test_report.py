@@ -4,6 +4,7 @@ import html
 import json
 import re
 import shlex
+import signal
 
 import numpy as np
 import pytest
@@ -130,8 +131,8 @@ def test_a_run_that_was_stopped_says_so_and_keeps_the_chart_of_its_metric(tmp_pa
     batch = recipes.find("dates").batch
 
     def interrupted(self, step):
-        if step == 102:
-            raise KeyboardInterrupt
+        if step == 101:
+            signal.raise_signal(signal.SIGINT)
         return batch(self, step)
 
     monkeypatch.setattr(recipes.find("dates"), "batch", interrupted)

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import generate, saving, train
+from minigrad import generate, saving, showing, train
 from minigrad.trainer import Recipe, TrainingError, fit
 from models import recipes
 from models.recipes import dates, load_run
@@ -80,7 +81,7 @@ def test_a_batch_depends_on_seed_and_step_only():
 def test_a_run_leaves_weights_figures_and_pictures_and_answers(tmp_path, capsys):
     status, folder = run_train(tmp_path)
     assert status == 0
-    assert {p.name for p in folder.iterdir()} == {"config.json", "metrics.jsonl", "model.safetensors", "result.json", "loss.png", "attention.png", "layers.png", "report.html"}  # fmt: skip
+    assert {p.name for p in folder.iterdir()} == {"config.json", "metrics.jsonl", "model.safetensors", "result.json", "loss.png", "attention.png", "layers.png", "report.html", "checkpoints"}  # fmt: skip
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6] and "exact match" in rows[-1]
     for picture in ("loss.png", "attention.png"):
@@ -121,15 +122,15 @@ def test_control_c_keeps_what_was_learned(tmp_path, capsys, monkeypatch):
 
     def interrupted(self, step):
         if step == 3:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return batch(self, step)
 
     monkeypatch.setattr(dates.Dates, "batch", interrupted)
     status, folder = run_train(tmp_path)
     assert status == 130
-    assert "Stopped after 3 steps" in capsys.readouterr().out
+    assert "Stopped after 4 steps" in capsys.readouterr().out
     assert saving.load_tensors(folder / "model.safetensors")
-    assert len((folder / "metrics.jsonl").read_text().splitlines()) == 3
+    assert len((folder / "metrics.jsonl").read_text().splitlines()) == 4
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -143,15 +144,15 @@ def test_the_list_names_every_recipe(capsys):
 
 
 def test_long_samples_take_three_lines_and_short_ones_one():
-    assert train.sample_lines([("29 Nov", "2026-11-29", "2026-11-29"), ("1 May 99", "1998", "1999")]) == [
+    assert showing.sample_lines([("29 Nov", "2026-11-29", "2026-11-29"), ("1 May 99", "1998", "1999")]) == [
         f"      {'29 Nov':32s} -> 2026-11-29   right", f"      {'1 May 99':32s} -> 1998         should be 1999"]  # fmt: skip
     long, target = "It was a long sentence, " * 3, "Es war ein langer Satz, " * 3
-    assert train.sample_lines([(long, target, target), ("No.", "Ja.", "Nein.")]) == [
+    assert showing.sample_lines([(long, target, target), ("No.", "Ja.", "Nein.")]) == [
         f"      {long}", f"        -> {target}", "        right", "      No.", "        -> Ja.", "        should be Nein."]  # fmt: skip
 
 
 def test_a_text_shows_where_the_model_takes_over():
-    assert train.sample_lines([("The first ", "and\nthe last", None)])[1:] == ["      | The first »and", "      | the last"]
+    assert showing.sample_lines([("The first ", "and\nthe last", None)])[1:] == ["      | The first »and", "      | the last"]
 
 
 def test_shares_are_in_percent_and_other_figures_are_not(capsys):
@@ -162,19 +163,19 @@ def test_shares_are_in_percent_and_other_figures_are_not(capsys):
         metric, share, shown = "chrF", False, lambda self, figure: f"{figure:.1f}"
 
     table = {"accuracy by distance": {"rnn": {2: 0.25}}, "gradient by distance": {"rnn": {2: 0.25}}}
-    train.report({"exact match": 0.5, "accuracy of the gru": 0.125, "validation loss": 0.25, **table}, Shown({}), 1.0, print)
+    showing.report({"exact match": 0.5, "accuracy of the gru": 0.125, "validation loss": 0.25, **table}, Shown({}), 1.0, print)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines == ["exact match on held-out data: 50.0% after 1.0 s of training", "accuracy of the gru: 12.5%", "validation loss: 0.25",
                      "accuracy by distance:", "2", "rnn 25.0%", "gradient by distance:", "2", "rnn 0.25"]  # fmt: skip
-    train.report({"chrF": 88.31, "BLEU": 62.674, "exact match": 0.3933}, Score({}), 1.0, print)
+    showing.report({"chrF": 88.31, "BLEU": 62.674, "exact match": 0.3933}, Score({}), 1.0, print)
     assert capsys.readouterr().out.splitlines()[0].startswith("chrF on held-out data: 88.3 after")
-    train.report({"BLEU": 62.674, "exact match": 0.3933}, Score({}), 1.0, print)
+    showing.report({"BLEU": 62.674, "exact match": 0.3933}, Score({}), 1.0, print)
     assert capsys.readouterr().out.splitlines() == ["BLEU: 62.7", "exact match: 39.3%"]
 
 
 def test_what_next_is_aligned_however_long_the_folders_name(capsys):
     for folder in ("r", "runs/" + "x" * 60):
-        train.farewell(dates.Dates, folder, print)
+        showing.farewell(dates.Dates, folder, print)
         lines = capsys.readouterr().out.splitlines()[2:]
         comments = ("ask the model", "change the model", "see that")
         assert len({line.index(comment) for line, comment in zip(lines, comments, strict=True)}) == 1

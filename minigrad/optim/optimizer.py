@@ -124,9 +124,16 @@ class Optimizer:
             if str(number) not in map(str, range(len(params))):
                 raise ValueError(f"The saved state is of a parameter {number!r}; this optimizer has the parameters 0 to {len(params) - 1}.")
             fresh[params[int(number)]] = self._memory_of(params[int(number)], number, saved)
+        settings = [self._settings_of(saved) for saved in state_dict["param_groups"]]
         self.state, self._flats = fresh, {}
-        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            group.update({k: v for k, v in saved.items() if k != "params"})
+        for group, saved in zip(self.param_groups, settings, strict=True):
+            group.update(saved)
+
+    def _settings_of(self, saved):
+        """A saved group's settings, checked; pairs are lists where they come from JSON."""
+        settings = {k: tuple(v) if isinstance(v, list) else v for k, v in saved.items() if k != "params"}
+        _check(settings)
+        return settings
 
     def _memory_of(self, p, number, saved):
         """What was saved of a parameter: the number of its steps, and copies of arrays (or of PyTorch's tensors) of its dtype."""
@@ -134,6 +141,8 @@ class Optimizer:
         for key, value in saved.items():
             if key == "step":
                 found[key] = int(value)
+                if found[key] < 0:
+                    raise ValueError(f"The saved state says that parameter {number} has made {found[key]} steps.")
             elif value is not None:
                 if key not in self.names:
                     raise ValueError(f"The saved state holds {key}, which {type(self).__name__} does not know; it remembers {' '.join(self.names)}.")  # fmt: skip

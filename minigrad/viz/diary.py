@@ -18,12 +18,13 @@ class Diary:
 
     attended   models.attended.attended, or what does the same: (model, *inputs, names, writes) -> rows
     command    what repeats the run, as it is typed
+    first      the weights before training, if the model has others by now: {name: array}
     """
 
-    def __init__(self, recipe, model, attended, command, threads=1, times=60):
+    def __init__(self, recipe, model, attended, command, threads=1, times=60, first=None):
         self.recipe, self.model, self.attended, self.command, self.threads = recipe, model, attended, command, threads
         self.every = max(1, recipe.settings["steps"] // times)
-        self.first = {name: t.data.copy() for name, t in model.state_dict().items()}
+        self.first = first or {name: t.data.copy() for name, t in model.state_dict().items()}
 
     def __call__(self, row):
         """Put the gradients' lengths by layer into the row of some steps, before they are forgotten."""
@@ -40,6 +41,10 @@ class Diary:
     def broken(self, folder, rows, reason):
         """Write the report of a training that broke off, without what needs a sound model."""
         self._report(folder, rows, {}, {}, "The training broke off, so there is no trained model to look at.", str(reason))
+
+    def stopped(self, folder, rows):
+        """Write the report of a training that was stopped and may go on, at once."""
+        self._report(folder, rows, {}, {}, "The training was stopped before its end, and nothing was looked at.")
 
     def _report(self, folder, rows, figures, scales, looked, reason=None):
         recipe = self.recipe

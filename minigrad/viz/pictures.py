@@ -7,6 +7,11 @@ import warnings
 LOWER_IS_BETTER = ("bits", "loss", "error", "perplexity")  # words in the names of such figures
 
 
+def lower_is_better(metric, share):
+    """Is less better in a figure of this name (that is a share of 1, or not)?"""
+    return not share and any(word in metric for word in LOWER_IS_BETTER)
+
+
 def _figure(width, height):
     from matplotlib.figure import Figure  # not pyplot: no window, no global state, no display needed
 
@@ -46,8 +51,7 @@ def _measured(axes, points, metric, share):
         ((step, value),) = points
         text = f"{value:.1%}" if share else f"{value:.3g}"
         axes.annotate(text, (step, value), (-6, 6), textcoords="offset points", ha="right", color="tab:orange")
-    lower = not share and any(word in metric for word in LOWER_IS_BETTER)
-    name = f"{metric} on held-out data" + " (lower is better)" * lower
+    name = f"{metric} on held-out data" + " (lower is better)" * lower_is_better(metric, share)
     axes.set(ylabel=textwrap.fill(name, 36), ylim=(0, 1.03 if share else None))
     axes.yaxis.label.set_color("tab:orange")
 

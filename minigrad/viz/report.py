@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from minigrad.machine import blas_kernels
 from minigrad.viz import page as pages
 from minigrad.viz import svg
 from minigrad.viz.explorer import as_records, explorer
@@ -219,7 +220,7 @@ def environment(threads):
     """What the run was computed with; no names of machines or folders."""
     blas = np.show_config("dicts")["Build Dependencies"]["blas"]
     return {
-        "Python": platform.python_version(), "NumPy": np.__version__, "matrix products by": f"{blas.get('name')} {blas.get('version', '')}",
+        "Python": platform.python_version(), "NumPy": np.__version__, "matrix products by": f"{blas.get('name')} {blas.get('version', '')} {blas_kernels()}".strip(),
         "threads": threads, "system": f"{platform.system()} {platform.machine()}", "byte order": sys.byteorder,
     }  # fmt: skip
 

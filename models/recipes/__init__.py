@@ -6,6 +6,7 @@ import traceback
 from pathlib import Path
 
 from minigrad import manual_seed, saving
+from minigrad.checkpoints import WEIGHTS
 from minigrad.trainer import Recipe
 
 NAMES = ("dates", "translate", "text", "reverse", "sort", "copy", "add", "mlm", "recall")
@@ -53,18 +54,31 @@ def _recipe_in(module):
 def load_run(folder):
     """(recipe, model with its trained weights, in evaluation) of a run's folder."""
     folder = Path(folder)
+    recipe, model = untrained(config_of(folder), folder)
+    if not (folder / WEIGHTS).exists():
+        raise RecipeProblem(f"the run {folder} was stopped before it had saved anything. To begin it again: python -m minigrad.train --resume {folder}")
+    model.load_state_dict(saving.load_tensors(folder / WEIGHTS))
+    return recipe, model.eval()
+
+
+def config_of(folder):
+    """What a run's config.json says: {"recipe", "seed", "settings" ...}."""
+    folder = Path(folder)
     if not folder.is_dir():
         raise RecipeProblem(f"there is no run {folder}. Train one with `python -m minigrad.train`; runs are folders under runs/.")
     config = saving.load_json(folder / "config.json")
     kinds = {"recipe": str, "seed": int, "settings": dict}
     if not isinstance(config, dict) or not all(isinstance(config.get(key), kind) for key, kind in kinds.items()):
         raise RecipeProblem(f"{folder / 'config.json'} is not a run's configuration: it must hold recipe, seed and settings.")
+    return config
+
+
+def untrained(config, folder):
+    """(recipe, model) as a run begins, from what its config says."""
     manual_seed(config["seed"])
     recipe_class = find(config["recipe"])
     try:
         recipe = recipe_class(config["settings"])
-        model = recipe.model()
+        return recipe, recipe.model()
     except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
         raise RecipeProblem(f"{folder / 'config.json'} does not fit the recipe {recipe_class.name}: {error}") from None
-    model.load_state_dict(saving.load_tensors(folder / "model.safetensors"))
-    return recipe, model.eval()

@@ -1,0 +1,157 @@
+"""How a run is shown: a line now and then while it trains, figures, tables and pictures when it has trained. Knows rows and figures;
+neither the command line nor the training loop.
+"""
+
+import sys
+
+from minigrad import saving, viz
+from minigrad.machine import peak_memory
+from minigrad.trainer import TrainingError
+from minigrad.viz.report import cell, is_number, jsonable, rows_of
+
+RESULT = "result.json"  # written last: a run that has it is finished, if it has all steps
+WIDTH = 80  # of a terminal, for what is printed as a table
+
+
+class Progress:
+    """Hears of each step: a bar in a terminal, a line now and then elsewhere; keeps the rows in a saving.Lines as it goes.
+
+    done   how many steps were taken before, whose rows the log holds
+    """
+
+    def __init__(self, recipe, log, quiet, diary, done=0):
+        from tqdm import tqdm
+
+        self.recipe, self.log, self.quiet, self.diary = recipe, log, quiet, diary
+        self.live = sys.stderr.isatty() and not quiet
+        self.bar = tqdm(total=recipe.settings["steps"], initial=done, disable=not self.live, unit="step", dynamic_ncols=True)
+
+    def __call__(self, row):
+        check_samples(row.get("samples", ()))
+        self.diary(row)
+        self.log.append(jsonable(row))
+        self.bar.update()
+        if self.live:
+            self.bar.set_postfix_str(f"loss {row['loss']:.4f}", refresh=False)
+        if "samples" in row:
+            self.flush()
+            self.tell(row)
+
+    def tell(self, row):
+        if self.quiet:
+            return
+        metric = f"  {self.recipe.metric} {cell(row[self.recipe.metric], self.recipe.shown):>6s}" if self.recipe.metric in row else ""
+        write = self.bar.write if self.live else print
+        write(f"step {row['step']:5d}  loss {row['loss']:7.4f}{metric}  {row['seconds']:5.1f} s")
+        for line in sample_lines(row["samples"]):
+            write(line)
+        sys.stdout.flush()
+
+    def flush(self):
+        try:
+            self.log.flush()
+        except saving.FileProblem as problem:
+            self.warn(f"{problem} The rows are kept until there is room.")
+
+    def warn(self, sentence):
+        """Say what went wrong beside the training, which goes on."""
+        self.bar.clear()
+        print(f"minigrad.train: {sentence}", file=sys.stderr, flush=True)
+
+    def close(self):
+        self.bar.close()
+        try:
+            self.log.close()
+        except saving.FileProblem as problem:
+            self.warn(str(problem))
+
+
+def finish(recipe, model, folder, rows, say, diary):
+    """Test the trained model, draw, and say what there is and what to do with it."""
+    say("Testing on held-out data ...")
+    figures = recipe.evaluate(model, final=True)
+    done, seconds = (rows[-1]["step"], rows[-1]["seconds"]) if rows else (0, 0.0)
+    memory = {"peak memory MB": peak_memory()}
+    report({**figures, **{name: mb for name, mb in memory.items() if mb}}, recipe, seconds, say)
+    names = pictures(recipe, model, folder, rows, figures)
+    names += diary.finish(folder, rows, figures)
+    saving.save_json(folder / RESULT, jsonable({**figures, "steps": done, "training seconds": seconds, **memory}))
+    say(f"Saved in {folder}: model.safetensors, checkpoints, config.json, metrics.jsonl, {RESULT}, {', '.join(names)}. Open {folder / 'report.html'} in a browser to see it all.")  # fmt: skip
+    farewell(recipe, folder, say)
+
+
+def check_samples(samples):
+    for sample in samples:
+        if not isinstance(sample, (tuple, list)) or len(sample) != 3:
+            raise TrainingError(f"The recipe's samples(model) must give rows (source, prediction, target), got {sample!r}.")
+
+
+def sample_lines(samples):
+    """Rows (source, prediction, target) as lines, one each, or three where a line would be too long; texts that go on, whose target
+    is None, with a mark where the model takes over."""
+    answers = [(s, a, "right" if a == target else f"should be {target}") for s, a, target in samples if target is not None]
+    lines = [f"      {source!s:32s} -> {answer!s:12s} {mark}" for source, answer, mark in answers]
+    if max(map(len, lines), default=0) > WIDTH:
+        lines = [line for source, answer, mark in answers for line in (f"      {source}", f"        -> {answer}", f"        {mark}")]
+    texts = [f"{source}»{answer}" for source, answer, target in samples if target is None]
+    return lines + ["      (what the model writes comes after »)"] * bool(texts) + [f"      | {line}" for text in texts for line in text.splitlines()]
+
+
+def report(figures, recipe, seconds, say):
+    """The figures at the end; the result itself is printed even when quiet."""
+    if recipe.metric in figures:
+        print(f"{recipe.metric} on held-out data: {cell(figures[recipe.metric], recipe.shown)} after {seconds:.1f} s of training", flush=True)
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            say(f"{name}:")
+            say("\n".join(table(value, is_share(name))))
+        elif name != recipe.metric:
+            say(f"{name}: {as_text(name, value)}")
+
+
+def as_text(name, value):
+    """A figure beside the metric, which the recipe itself shows: a share in percent."""
+    return cell(value, ".1%" if is_share(name) else ".1f" if is_number(value) and value >= 10 else ".4g")
+
+
+def is_share(name):
+    """Is a figure of this name a share of 1?"""
+    return "exact match" in name or "accuracy" in name
+
+
+def table(figures, percent=False):
+    """Lines: a share each, or, of figures by row and column, a table; numbers that cannot be shares are no percentages."""
+    head, rows = rows_of(figures)
+    if not head:
+        percent = percent or all(0 <= value <= 1 for value in figures.values() if is_number(value))
+        return [f"      {name!s:36s} {cell(value, '.1%' if percent else '.4g'):>6s}" for name, value in rows]
+    texts = [["", *map(str, head[1:])], *([str(name), *(cell(value, ".1%" if percent else ".3g") for value in values)] for name, *values in rows)]
+    first, *others = (max(map(len, column)) for column in zip(*texts, strict=True))
+    widths = [max(9, other + 2) for other in others]
+    return [f"      {name:{max(20, first)}s}" + "".join(f"{text:>{width}s}" for text, width in zip(rest, widths, strict=True)) for name, *rest in texts]
+
+
+def pictures(recipe, model, folder, rows, figures):
+    """loss.png, attention.png where the recipe can show what its model looks at, and what the recipe draws itself."""
+    names = []
+    if rows:
+        measured = recipe.metric if all(is_number(row[recipe.metric]) for row in rows if recipe.metric in row) else None
+        viz.curve(rows, folder / "loss.png", measured, f"{recipe.name}: {len(rows)} steps", recipe.share)
+        names.append("loss.png")
+    looked = recipe.attention(model, recipe.example) if hasattr(recipe, "attention") else None
+    if looked:
+        written, weights, *read = looked  # what was read, where it is not the example's characters
+        title = getattr(recipe, "attention_title", "What the decoder looks at in the source while it writes each character")
+        viz.attention_map(weights, read[0] if read else recipe.example, written, folder / "attention.png", title)
+        names.append("attention.png")
+    return names + recipe.pictures(model, folder, rows, figures)
+
+
+def farewell(recipe, folder, say):
+    example = getattr(recipe, "example", None)
+    commands = {f'generate {folder} "{example}"': "ask the model"} if example else {}
+    commands |= {"train --help": "change the model, and see what happens", "gradcheck attention": "see that its gradients are right"}
+    width = max(map(len, commands))
+    say("\nWhat next?")
+    for command, comment in commands.items():
+        say(f"  python -m minigrad.{command:{width}s}   {comment}")
