@@ -19,10 +19,11 @@ from benchmarks.measure import Worker
 from minigrad import functional as F
 from minigrad import manual_seed, no_grad, optim
 from minigrad.data import Characters
+from minigrad.data.reading import read
+from minigrad.data.text import nine_tenths, windows
 from minigrad.machine import keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
 from models.gpt import GPT
-from models.recipes.text import nine_and_one, read, windows
 
 SIZE, TURN, VALIDATE = SIZES["reference"], 250, -1  # VALIDATE: the number of the step that gives the validation loss
 WINDOWS = 400  # of the validation text, at which the loss is measured
@@ -65,8 +66,8 @@ class Data:
 
     def __init__(self, path):
         text = read(path)
-        self.vocabulary = Characters(text)
-        self.training, validation = map(self.vocabulary.encode, nine_and_one(text))
+        self.vocabulary, end = Characters(text), nine_tenths(len(text))
+        self.training, validation = map(self.vocabulary.encode, (text[:end], text[end:]))
         places = np.linspace(0, len(validation) - SIZE["context"] - 1, WINDOWS).astype(int)
         self.held = [windows(validation, part, SIZE["context"]) for part in np.array_split(places, 8)]
 

@@ -130,9 +130,9 @@ def test_a_vocabulary_survives_json():
         assert again.encode("hello").tolist() == vocab.encode("hello").tolist()
 
 
-def test_the_two_kinds_that_recipes_offer():
+def test_the_kinds_that_recipes_offer():
     assert isinstance(vocabulary("characters", "abc", 512), Characters) and isinstance(vocabulary("bpe", "abc", 512, 2), BPE)
-    assert set(data.TOKENS) == {"characters", "bpe"}
+    assert set(data.TOKENS) == {"characters", "bytes", "bpe"} and type(vocabulary("bytes", "abc", 512, 2)) is Bytes
 
 
 @pytest.mark.parametrize(("saved", "words"), [

@@ -1,23 +1,9 @@
-"""From files to numbers: vocabularies. Knows text and token numbers, no models."""
+"""From files to numbers: vocabularies, texts and pairs of sentences, and batches of them. Knows text and token numbers, no models."""
 
 from minigrad.data.bpe import BPE, Bytes
 from minigrad.data.characters import Characters
-
-TOKENS = ("characters", "bpe")  # what a recipe's setting `tokens` can be
-
-
-def vocabulary(tokens, text, vocab_size, reserved=0):
-    """The vocabulary of a text, of one of the TOKENS."""
-    return BPE.train(text, vocab_size, reserved) if tokens == "bpe" else Characters(text, reserved)
-
-
-def remembered(saved, reserved=0):
-    """The vocabulary whose to_json this is, with so many special tokens; a sentence for anything else."""
-    if isinstance(saved, str):
-        return Characters(saved, reserved)
-    if not isinstance(saved, dict):
-        raise ValueError(f"The vocabulary must be a text of characters or what BPE.to_json made, got {type(saved).__name__}.")
-    found = BPE.from_json(saved)
-    if found.reserved != reserved:
-        raise ValueError(f"The vocabulary reserves {found.reserved} special tokens, where {reserved} are needed.")
-    return found
+from minigrad.data.loader import DataLoader, Subset, default_collate, padded, random_split
+from minigrad.data.order import Buckets, Shuffled
+from minigrad.data.pairs import PairDataset
+from minigrad.data.text import TextDataset
+from minigrad.data.vocabularies import TOKENS, remembered, vocabulary

@@ -14,10 +14,14 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from minigrad.data.special import Special
+
 # GPT-2's cut into pieces, with what Python's re has: a word, a number or signs, with the blank before it; and runs of blanks,
 # whose last one is left to the word that follows. No symbol reaches over a cut, so "dog" and "dog." share theirs. Nothing is
 # longer than 100 characters: what has no blanks, such as a genome, would take the square of its length.
 PIECES = re.compile(r" ?[^\W\d_]{1,100}| ?\d{1,100}| ?(?:[^\w\s]|_){1,100}|\s{1,100}(?!\S)|\s{1,100}")
+LONGEST = 4 * 101  # bytes of a piece: no symbol that is learned can be longer
+KEPT = 1 << 18  # pieces whose symbols are remembered, some 60 MB; a text of any length may come
 
 
 def to_bytes(text):
@@ -31,7 +35,7 @@ def to_bytes(text):
         ) from None
 
 
-class Bytes:
+class Bytes(Special):
     """The bytes as a vocabulary of 256; numbers below `reserved` are left for special tokens, which decode to nothing.
 
     >>> Bytes().encode("hé")
@@ -64,6 +68,10 @@ class Bytes:
         """How many characters begin in these numbers: in UTF-8 all bytes of a character but the first are 10xxxxxx."""
         return sum(byte & 0b11000000 != 0b10000000 for number in np.asarray(numbers).flat for byte in self._bytes(number))
 
+    def to_json(self):
+        """What JSON can keep; minigrad.data.remembered makes the same vocabulary of it."""
+        return {"kind": "bytes", "reserved": self.reserved}
+
     def _bytes(self, number):
         if number >= len(self):
             raise ValueError(f"The token {number} is not in the vocabulary of {len(self)}.")
@@ -88,6 +96,8 @@ class BPE(Bytes):
                 raise ValueError(f"The merge {pair!r} stands there twice; each pair is joined once.")
             self.number[tuple(pair)] = len(self.symbols)
             self.symbols.append(self.symbols[pair[0]] + self.symbols[pair[1]])
+            if len(self.symbols[-1]) > LONGEST:  # each could be twice the last, and 40 of them fill the memory
+                raise ValueError(f"The merge {pair!r} makes a symbol of {len(self.symbols[-1])} bytes; no piece of a text is longer than {LONGEST}.")
         self._known = {}  # pieces that were encoded before: a text repeats itself
 
     @classmethod
@@ -104,12 +114,25 @@ class BPE(Bytes):
 
     def encode(self, text):
         to_bytes(text)  # names the place in the whole text, if there is something to name
-        found = [number for piece in pieces(text) for number in self._piece(piece)]
-        return np.array(found, dtype=np.int64) + self.reserved
+        return self._numbers(pieces(text))
+
+    def encode_pieces(self, texts):
+        """As in Special. What follows can move a cut only where a text ends: its last two pieces wait for what comes next."""
+        rest = ""
+        for text in texts:
+            found = pieces(rest + text)
+            rest = "".join(found[-2:])
+            yield self._numbers(found[:-2])
+        yield self._numbers(pieces(rest))
+
+    def _numbers(self, found):
+        return np.array([number for piece in found for number in self._piece(piece)], dtype=np.int64) + self.reserved
 
     def _piece(self, piece):
         """The symbols of one piece: of the pairs it holds, the one that was learned first is joined, until none is left."""
         if piece not in self._known:
+            if len(self._known) >= KEPT:
+                self._known.clear()
             symbols = list(to_bytes(piece))
             while held := [pair for pair in zip(symbols, symbols[1:]) if pair in self.number]:
                 first = min(held, key=self.number.get)
@@ -123,10 +146,14 @@ class BPE(Bytes):
 
     @classmethod
     def from_json(cls, saved):
+        """The vocabulary whose to_json this is; a sentence for anything else, whoever made it."""
         try:
-            merges, reserved = [tuple(map(int, merge.split())) for merge in saved["merges"]], int(saved["reserved"])
-        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise ValueError(f"This is no vocabulary that BPE.to_json made, with merges and reserved: {error!r}.") from None
+            merges, reserved = saved["merges"], saved["reserved"]
+            if not isinstance(merges, list) or not isinstance(reserved, int) or not 0 <= reserved < 1 << 16 or isinstance(reserved, bool):
+                raise TypeError(f"merges must be a list and reserved a number from 0 to 65535, got {type(merges).__name__} and {str(reserved)[:20]}")
+            merges = [tuple(map(int, merge.split())) for merge in merges]
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"This is no vocabulary that BPE.to_json made, with merges and reserved: {str(error)[:200]}.") from None
         return cls(merges, reserved)
 
 

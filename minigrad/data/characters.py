@@ -1,9 +1,14 @@
 """Text as numbers, one for each character. Knows no words."""
 
+from functools import cached_property
+
 import numpy as np
 
+from minigrad.data.reading import code_points
+from minigrad.data.special import Special
 
-class Characters:
+
+class Characters(Special):
     """A vocabulary of characters; numbers below `reserved` are left for special tokens, which decode to nothing.
 
     >>> Characters("hello").encode("hole")
@@ -19,11 +24,21 @@ class Characters:
 
     def encode(self, text):
         """The numbers of the characters, an array (T,); a sentence if one is not in the vocabulary."""
-        unknown = sorted(set(text) - self.number.keys())
-        if unknown:
+        table = self._table
+        numbers = table[np.minimum(code_points(text), len(table) - 1)]
+        if (numbers < 0).any():
+            unknown = sorted(set(text) - self.number.keys())
             shown = " ".join(map(repr, unknown[:10])) + (" ..." if len(unknown) > 10 else "")
             raise ValueError(f"The text holds {shown}, which the model's vocabulary does not; it knows {self.symbols!r}.")
-        return np.array([self.number[c] for c in text], dtype=np.int64)
+        return numbers.astype(np.int64)
+
+    @cached_property
+    def _table(self):
+        """The number of each code point, -1 where there is none; the last entry stands for all that come later."""
+        codes = code_points(self.symbols)
+        table = np.full(int(codes.max(initial=0)) + 2, -1, np.int32)
+        table[codes] = np.arange(len(codes)) + self.reserved
+        return table
 
     def decode(self, numbers):
         """The text of some numbers."""

@@ -15,6 +15,7 @@ from models.positional import sinusoidal
 from models.recipes.text import Text, windows
 
 PAD, MASK, RESERVED = 0, 1, 2
+SEARCHED = 1 << 20  # characters of a validation text in which an example is looked for
 MARKS = "_□■○●"  # how a hidden character may be written in a question, and shown
 
 
@@ -51,7 +52,7 @@ class MaskedText(Text):
     def _passage(self):
         """Token numbers of the validation text, as many as the context, from where the first three words follow each other."""
         validation, T = self.split()[1], self.settings["context"]
-        blank = re.search(r"\s(?=([a-zA-Z]+ ){3})", self.vocabulary.decode(validation[: len(validation) - T]))
+        blank = re.search(r"\s(?=([a-zA-Z]+ ){3})", self.vocabulary.decode(validation[: min(len(validation) - T, SEARCHED)]))
         start = blank.end() if blank else 0
         return validation[start : start + T]
 
@@ -82,10 +83,7 @@ class MaskedText(Text):
     def evaluate(self, model, final=False):
         """The share of hidden characters found in the validation text, always the same ones; the loss in nats beside it."""
         validation, T = self.split()[1], self.settings["context"]
-        starts = np.arange(0, len(validation) - T, T)
-        if not final and len(starts) > 200:
-            starts = starts[np.linspace(0, len(starts) - 1, 200).astype(int)]
-        seen, asked = self.hidden(windows(validation, starts, T)[0], random.fresh("test"))
+        seen, asked = self.hidden(windows(validation, self.places(final), T)[0], random.fresh("test"))
         right = losses = 0
         for part in np.array_split(np.arange(len(seen)), math.ceil(len(seen) / 50)):
             logits, wanted = model(seen[part]), asked[part]

@@ -1,6 +1,7 @@
 """text: a GPT learns to write, one token after another. Knows files of text; without one it reads Python's own manual.
 
-A token is a character, or with tokens=bpe a piece of up to a word, found in the training text (minigrad/data/bpe.py).
+A token is a character, or with tokens=bpe a piece of up to a word, found in the training text (minigrad/data/bpe.py), or a byte. A text
+of any length will do: of one that is large the tokens lie in a file (minigrad/data/tokenfile.py).
 
 The defaults are nanoGPT's recipe for a processor without graphics card (github.com/karpathy/nanoGPT, README): a few minutes.
 Only the first values of the linear layers are wider, 1/sqrt(d_model) where nanoGPT has GPT-2's 0.02, and every window of the
@@ -9,19 +10,21 @@ text is read once before any is read again.
 
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 
 from minigrad import functional as F
-from minigrad import random
-from minigrad.data import TOKENS, remembered, vocabulary
+from minigrad.data import TOKENS, Shuffled, remembered
+from minigrad.data.order import permutation
+from minigrad.data.reading import LongText
+from minigrad.data.text import encoded, learned, windows
 from minigrad.modes import no_grad
 from minigrad.trainer import Recipe
 from models import decoding
 from models.gpt import GPT
 
 LOOK_ON = 24
+TESTED = 1 << 20  # tokens of a validation text that are tested on at the end: of a longer one, windows spread over it
 
 
 def manual():
@@ -29,15 +32,6 @@ def manual():
     from pydoc_data.topics import topics
 
     return "\n\n".join(topics[name].strip() for name in sorted(topics))
-
-
-def read(path):
-    """A file of text, or a sentence."""
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")  # without the mark that some editors put first
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise ValueError(f"The text {path} could not be read: {reason}.") from None
 
 
 class Text(Recipe):
@@ -55,7 +49,7 @@ class Text(Recipe):
     def __init__(self, settings):
         super().__init__(settings)
         self.tokens = self.settings.get("tokens", "characters")  # mlm has no other
-        self._orders, self._parts = {}, None
+        self._parts = self._order = None
         known = "vocabulary" in self.settings  # a run remembers it: to write, its text is not needed
         self.vocabulary = remembered(self.settings["vocabulary"], self.reserved) if known else self._learn_vocabulary()
         self.settings["vocabulary"] = self.vocabulary.to_json()
@@ -64,13 +58,15 @@ class Text(Recipe):
         self.example = self.settings.get("example", "")  # a run remembers it too
 
     def _text(self):
-        return manual() if self.settings["text"] is None else read(self.settings["text"])
+        path = self.settings["text"]
+        return LongText(manual()) if path is None else LongText(path=path)
 
     def _learn_vocabulary(self):
-        """All characters there are; BPE's symbols from the training text only, as everything that is learned."""
         text = self._text()
-        learned_from = text if self.tokens == "characters" else nine_and_one(text)[0]
-        return vocabulary(self.tokens, learned_from, self.settings.get("vocab_size"), self.reserved)
+        found = learned(text, self.tokens, self.settings.get("vocab_size"), self.reserved)
+        if len(text.symbols) < 2:
+            raise ValueError(f"The text holds no other character than {text.symbols!r}; there is nothing to learn from it.")
+        return found
 
     def _first_word(self):
         """A word of the validation text, to continue; a text that is too short is said here, before anything starts."""
@@ -83,7 +79,7 @@ class Text(Recipe):
     def split(self):
         """(training, validation) token numbers."""
         if self._parts is None:
-            self._parts = tuple(map(self.vocabulary.encode, nine_and_one(self._text())))
+            self._parts = encoded(self._text(), self.vocabulary)
         words, context = "characters" if self.tokens == "characters" else "tokens", self.settings["context"]
         training, validation = map(len, self._parts)
         if validation <= context:
@@ -104,17 +100,16 @@ class Text(Recipe):
     def starts(self, step):
         """Where the windows of a step begin: all windows of the training text in a random order, then all again, cut elsewhere.
         So every character is learned from equally often, which cutting anywhere at random would not do."""
-        T, B, length = self.settings["context"], self.settings["batch_size"], len(self.split()[0])
-        count = (length - T) // T  # of whole windows, wherever the first begins
-        places = np.arange(step * B, (step + 1) * B)
-        orders = {epoch: self._order(epoch, count) for epoch in set(places // count)}
-        return np.array([orders[place // count][place % count] for place in places])
+        if self._order is None:
+            count = (len(self.split()[0]) - self.settings["context"]) // self.settings["context"]  # of whole windows, wherever the first begins
+            self._order = Shuffled(count, shuffle=lambda rng: self._round(rng, count))
+        return self._order.batch(step, self.settings["batch_size"])
 
-    def _order(self, epoch, count):
-        if epoch not in self._orders:
-            rng = random.fresh("data", epoch)
-            self._orders = {epoch: rng.integers(self.settings["context"]) + self.settings["context"] * rng.permutation(count)}
-        return self._orders[epoch]
+    def _round(self, rng, count):
+        """From places in a round to where windows begin."""
+        T = self.settings["context"]
+        first, order = rng.integers(T), permutation(rng, count)
+        return lambda places: first + T * order(places)
 
     def loss(self, model, batch):
         tokens, following = batch
@@ -122,18 +117,22 @@ class Text(Recipe):
 
     @no_grad()
     def evaluate(self, model, final=False):
-        """The loss in nats a token and in bits a character, over the whole validation text at the end, over 200 places of it
-        meanwhile. Bits a character can be compared from one kind of token to another: a long token is harder to guess."""
+        """The loss in nats a token and in bits a character, over the validation text at the end (of a long one, a million tokens
+        spread over it), over 200 places of it meanwhile. Bits a character can be compared from one kind of token to another: a long token is harder to guess."""
         validation, T = self.split()[1], self.settings["context"]
-        starts = np.arange(0, len(validation) - T, T)
-        if not final and len(starts) > 200:
-            starts = starts[np.linspace(0, len(starts) - 1, 200).astype(int)]
+        starts = self.places(final)
         parts = np.array_split(starts, math.ceil(len(starts) / 50))
         losses = [self.loss(model, windows(validation, part, T)).item() for part in parts]
         loss = float(np.average(losses, weights=[len(part) for part in parts]))
         guessed = windows(validation, starts, T)[1]
         tokens = guessed.size / self.vocabulary.count_characters(guessed)  # to a character: 1, or less
         return {self.metric: loss / math.log(2) * tokens, "validation loss": loss}
+
+    def places(self, final):
+        """Where the windows of the validation text begin that are tested on."""
+        T, most = self.settings["context"], max(200, TESTED // self.settings["context"]) if final else 200
+        count = -(-(len(self.split()[1]) - T) // T)
+        return T * (np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(int))
 
     def samples(self, model, count=1):
         """What the model writes after the first words of the validation text."""
@@ -160,15 +159,3 @@ class Text(Recipe):
         else:
             tokens = decoding.beam_search(decoding.Prompts(model, [start]), beam, max_new)[0][0]
         yield from self.vocabulary.stream(tokens)
-
-
-def nine_and_one(text):
-    """(the first nine tenths, the last tenth) of a text."""
-    cut = len(text) * 9 // 10
-    return text[:cut], text[cut:]
-
-
-def windows(numbers, starts, length):
-    """(tokens (B, T), the ones that follow (B, T)) from each start."""
-    at = starts[:, None] + np.arange(length)
-    return numbers[at], numbers[at + 1]

@@ -1,27 +1,21 @@
 """translate: an encoder-decoder learns from your own sentence pairs, and translates. Knows files of pairs; not a single language.
 
-A pairs file is text in UTF-8 with a pair on each line: the source, a tab, its target; further columns are passed over, as in
-the files of tatoeba.org. Nine tenths of the sources are learned from. Which, is fixed by a hash of the source: a sentence
+A pairs file has a source, a tab and its target on each line (minigrad/data/pairs.py). Nine tenths of the sources are learned from. Which, is fixed by a hash of the source: a sentence
 with several translations is on one side only, and no seed moves it to the other.
 """
 
 from functools import cached_property
 from itertools import zip_longest
-from pathlib import Path
 
 import numpy as np
 
-from minigrad import random
-from minigrad.data import TOKENS, remembered, vocabulary
+from minigrad.data import TOKENS, PairDataset, Shuffled, remembered, vocabulary
+from minigrad.data.pairs import FORMAT
 from models.recipes.pairs import RESERVED, Pairs
 from models.recipes.sequences import hash_of
 
 FEWEST = 100  # pairs; of fewer there is nothing to learn but those themselves
 PARTS = {0: "test", 10: "validation"}  # of 20, by the hash; the others are for training
-
-FORMAT = """A pairs file is text in UTF-8 with a pair on each line, the source, a tab, the target, such as
-Good morning.\tGuten Morgen.
-Of two spreadsheet columns one makes it by saving them as tab-separated text."""
 
 
 class Translate(Pairs):
@@ -104,10 +98,12 @@ class Translate(Pairs):
 
     def batch(self, step):
         """(src (B, Ts), tgt (B, Tt)): all pairs in a random order, then all again in another."""
-        pairs, B = self.parts["training"], self.settings["batch_size"]
-        places = np.arange(step * B, (step + 1) * B)
-        orders = {epoch: random.fresh("data", epoch).permutation(len(pairs)) for epoch in set(places // len(pairs))}
-        return self.rows([pairs[orders[place // len(pairs)][place % len(pairs)]] for place in places])
+        pairs = self.parts["training"]
+        return self.rows([pairs[i] for i in self.order.batch(step, self.settings["batch_size"])])
+
+    @cached_property
+    def order(self):
+        return Shuffled(len(self.parts["training"]))
 
     # -------- text and tokens
 
@@ -150,31 +146,10 @@ class Translate(Pairs):
 
 
 def read(path):
-    """[(source, target)] of a pairs file; sentences for what it lacks, with the line's number."""
+    """[(source, target)] of a pairs file."""
     if path is None:
         raise ValueError(f"translate needs sentence pairs to learn from: --pairs FILE.tsv. {FORMAT}")
-    try:
-        data = Path(path).read_bytes()
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise ValueError(f"The pairs {path} could not be read: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ValueError(f"The pairs {path} are not text in UTF-8: line {line} holds the byte {data[error.start]:#x}. Save the file as UTF-8.") from None  # fmt: skip
-    pairs = [pair(line, f"line {number} of {path}") for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    if not pairs:
-        raise ValueError(f"The pairs {path} are empty. {FORMAT}")
-    return pairs
-
-
-def pair(line, place):
-    """(source, target) of a line."""
-    source, *others = (column.strip() for column in line.split("\t"))
-    if not others:
-        raise ValueError(f"There is no tab in {place}: {line.strip()[:60]!r}. {FORMAT}")
-    if not source or not others[0]:
-        raise ValueError(f"{'Source' if not source else 'Target'} is missing in {place}: {line.strip()[:60]!r}. {FORMAT}")
-    return source, others[0]
+    return PairDataset(path).pairs
 
 
 def part_of(source):

@@ -1,0 +1,98 @@
+"""Token numbers in files, for texts that are not to lie in memory: written once, in pieces, and read a window at a time. Knows
+folders and bytes; not what the numbers mean.
+
+The files lie in $MINIGRAD_CACHE, or minigrad in the user's cache folder, under a name made of the text's path, size and time of
+change, and the vocabulary: who trains on the same text again, or resumes, finds them. They may be deleted when no run is reading.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+
+LARGE = 1 << 25  # bytes of a text whose tokens go to a file
+
+
+class TokenFile:
+    """Some of a file's numbers, from `start` on: has a length, and numbers[a:b] reads these and no others. (A memory map would do
+    too, but all that it ever touched counts as memory of ours.)"""
+
+    def __init__(self, path, dtype, start, length):
+        self.path, self.dtype, self.start, self.length = Path(path), np.dtype(dtype), start, length
+        self._file, self._one_at_a_time = open(path, "rb", buffering=0), Lock()
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, places):
+        start, stop, step = places.indices(self.length)
+        size = max(0, stop - start) * self.dtype.itemsize
+        with self._one_at_a_time:
+            self._file.seek((self.start + start) * self.dtype.itemsize)
+            found = self._file.read(size)
+        if len(found) != size:
+            raise ValueError(f"The tokens in {self.path} were cut off while they were being read; start again, and they are written anew.")
+        return np.frombuffer(found, self.dtype)[::step].astype(np.int64)
+
+
+def is_large(path):
+    try:
+        return os.stat(path).st_size > LARGE
+    except (OSError, ValueError):
+        return False  # who reads it says why it cannot be
+
+
+def kept(path, vocabulary, parts):
+    """A TokenFile for each of parts(), iterables of arrays; from the cache, or written there first."""
+    dtype = np.min_scalar_type(max(1, len(vocabulary)) - 1)
+    tokens = folder() / f"{key(path, vocabulary)}.tokens"
+    lengths = _lengths(tokens, dtype)
+    if lengths is None:
+        try:
+            lengths = _write(tokens, dtype, parts())
+        except OSError as error:
+            raise ValueError(f"The tokens of {path} could not be written to {tokens.parent}: {error.strerror}. Name another folder in MINIGRAD_CACHE.") from None  # fmt: skip
+    starts = np.cumsum([0, *lengths]).tolist()
+    return tuple(TokenFile(tokens, dtype, start, length) for start, length in zip(starts, lengths))
+
+
+def folder():
+    own, common = os.environ.get("MINIGRAD_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    return Path(own) if own else (Path(common) if common else Path.home() / ".cache") / "minigrad"
+
+
+def key(path, vocabulary):
+    about = os.stat(path)
+    told = [os.path.realpath(path), about.st_size, about.st_mtime_ns, vocabulary.to_json(), vocabulary.reserved]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
+
+
+def _lengths(tokens, dtype):
+    """How long the parts in the cache are, or None if they are not there whole."""
+    try:
+        lengths = json.loads(tokens.with_suffix(".json").read_text())
+        return lengths if sum(lengths) * dtype.itemsize == tokens.stat().st_size else None
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _write(tokens, dtype, parts):
+    tokens.parent.mkdir(parents=True, exist_ok=True)
+    temporary, lengths = tokens.with_name(f".{tokens.name}.{os.getpid()}.part"), []
+    try:
+        with open(temporary, "wb") as file:
+            for part in parts:
+                start = file.tell()
+                for numbers in part:
+                    file.write(numbers.astype(dtype).tobytes())
+                lengths.append((file.tell() - start) // dtype.itemsize)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, tokens)
+        tokens.with_suffix(".json").write_text(json.dumps(lengths))
+    finally:
+        temporary.unlink(missing_ok=True)
+    return lengths
