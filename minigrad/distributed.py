@@ -104,7 +104,7 @@ class Ranks:
     def _send(self):
         """Start the first waiting bucket. Their order is the same on all ranks, whatever order the gradients came in."""
         bucket = self._waiting.pop(0)
-        summing = sum_over_ranks(*self._comms, bucket.flat)
+        summing = self.summing(*self._comms, bucket.flat)
         self._under_way.append((summing, next(summing)))
 
     def _push_on(self, wait):
@@ -189,6 +189,9 @@ def sum_over_ranks(scattering, gathering, flat):
     for piece in pieces[1:]:
         total += piece
     yield gathering.Iallgather(total, flat)
+
+
+Ranks.summing = staticmethod(sum_over_ranks)
 
 
 def _digest(model):
