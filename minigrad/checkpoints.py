@@ -34,7 +34,7 @@ class Checkpoints:
     def __init__(self, folder, training, log, better, warn, every=None, minutes=1.0, keep=2, extra=None):
         self.folder, self.training, self.log, self.better, self.warn = Path(folder), training, log, better, warn
         self.every, self.minutes, self.keep, self.extra = every, minutes, keep, extra or {}
-        self.best, self.saved, self._last = None, [], time.monotonic()
+        self.best, self.saved, self._last, self._said = None, [], time.monotonic(), None
 
     def go_on(self, checkpoint):
         """Take over what a checkpoint says of those before it; files of later steps, which could not be read, do not count."""
@@ -62,17 +62,20 @@ class Checkpoints:
         self._last = time.monotonic()
         try:
             self.log.flush(lasting=True)
-            state = self.training.state()
+            saving.save_tensors(self.folder / WEIGHTS, self.training.model.state_dict())
             (self.folder / FOLDER).mkdir(exist_ok=True)
-            saving.save_tensors(self.folder / WEIGHTS, state["model"])
-            write(path_of(self.folder, state["step"]), {**state, "best": self.best, **self.extra})
+            write(path_of(self.folder, self.training.done), {**self.training.state(), "best": self.best, **self.extra})
         except (saving.FileProblem, TrainingError) as problem:
-            self.warn(str(problem))
+            return self._failed(str(problem))
         except OSError as error:
-            self.warn(f"{self.folder / FOLDER} could not be made: {error.strerror}.")
-        else:
-            self._keep(state["step"])
-            return True
+            return self._failed(f"{self.folder / FOLDER} could not be made: {error.strerror}.")
+        self._keep(self.training.done)
+        return True
+
+    def _failed(self, sentence):
+        if sentence != self._said:
+            self.warn(sentence)
+        self._said = sentence
         return False
 
     def _keep(self, step):

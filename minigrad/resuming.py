@@ -117,7 +117,8 @@ def _at_newest(folder, recipes, config, log, warn):
         except saving.FileProblem as problem:
             warn(f"{problem} It is passed over.")
         except Exception as problem:  # whatever somebody's made-up numbers can lead to
-            warn(f"The checkpoint {path} does not fit this run ({type(problem).__name__}: {problem}). It is passed over.")
+            reason = " ".join(line.strip().rstrip(".") for line in str(problem).splitlines()[:2])
+            warn(f"The checkpoint {path} does not fit this run ({type(problem).__name__}: {reason}). It is passed over.")
         else:
             _compare(run, warn)
             return run
