@@ -8,10 +8,12 @@ import contextlib
 import itertools
 import json
 import os
+import stat
 from pathlib import Path
 
 import numpy as np
 
+MOST_JSON = 1 << 26  # bytes of a file of settings: a vocabulary of 50,000 merges takes one hundredth of it
 UNFINISHED = ".part"  # how the name of a file ends that is not yet whole
 
 
@@ -60,12 +62,27 @@ def save_json(path, value):
 
 
 def load_json(path):
+    """What a JSON file holds; a FileProblem for anything that is none, whoever wrote it."""
     try:
+        size = _size(path)
+        if size > MOST_JSON:
+            raise FileProblem(f"{path} is {size:,} bytes long, more than any file of settings; it was not read.")
         return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # numbers of too many digits are ValueErrors, too deep nesting the last
+        if isinstance(error, FileProblem):
+            raise
+        raise FileProblem(f"{path} is not readable JSON: {error}.") from None
+
+
+def _size(path):
+    """The bytes of a file; a FileProblem if there is none, or something that is no file and may never end."""
+    try:
+        about = os.stat(path)
     except FileNotFoundError:
         raise FileProblem(f"There is no file {path}.") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise FileProblem(f"{path} is not readable JSON: {error}.") from None
+    if not stat.S_ISREG(about.st_mode):
+        raise FileProblem(f"{path} is {'a folder' if stat.S_ISDIR(about.st_mode) else 'a pipe or a device'}, where a file is needed.")
+    return about.st_size
 
 
 def save_tensors(path, tensors, note=None):
@@ -87,14 +104,16 @@ def load_noted(path):
     from safetensors import SafetensorError, safe_open
 
     try:
+        _size(path)
         with safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}
-    except FileNotFoundError:
-        raise FileProblem(f"There is no file {path}.") from None
+            arrays, note = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}
     except (AttributeError, TypeError, KeyError) as kind:
         raise FileProblem(f"{path} holds numbers of type {kind}, which NumPy does not have; convert them to float32 first.") from None
-    except (OSError, SafetensorError) as error:
+    except (OSError, ValueError, OverflowError, SafetensorError) as error:
+        if isinstance(error, FileProblem):
+            raise
         raise FileProblem(f"{path} is not a whole safetensors file ({error}); it may have been cut off. Use another checkpoint.") from None
+    return arrays, note
 
 
 class Lines:
