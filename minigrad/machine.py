@@ -50,7 +50,9 @@ def blas_threads(count):
 
 
 def blas_kernels():
-    """For which processor the BLAS computes; another one's products may differ in their last bits."""
+    """For which processor NumPy's BLAS computes; another one's products may differ in their last bits."""
     from threadpoolctl import threadpool_info
 
-    return ", ".join(sorted({one.get("architecture", "") for one in threadpool_info() if one.get("user_api") == "blas"}))
+    all_there_are = [one for one in threadpool_info() if one.get("user_api") == "blas"]
+    of_numpy = [one for one in all_there_are if "numpy" in one.get("filepath", "")]  # other packages may bring their own
+    return ", ".join(sorted({one.get("architecture", "") for one in of_numpy or all_there_are}))

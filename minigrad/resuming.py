@@ -1,38 +1,20 @@
 """Taking up a run where it was left. Knows run folders, recipes and checkpoints; not the command line."""
 
 import contextlib
-import dataclasses
-from pathlib import Path
 
 from minigrad import saving
-from minigrad.checkpoints import FOLDER, Checkpoint, found, path_of, read
+from minigrad.checkpoints import FOLDER, found, path_of, read
+from minigrad.running import LOG, Run, surroundings
 from minigrad.sharing import cores
 from minigrad.showing import RESULT
 from minigrad.trainer import Training
-from minigrad.viz.report import environment, is_number
+from minigrad.viz.report import is_number
 
-LOG = "metrics.jsonl"
 COLUMNS = ("step", "loss", "lr", "gradient norm", "seconds")  # of every row
 
 
 class ResumeProblem(ValueError):
     """A run that cannot be gone on with, and why."""
-
-
-@dataclasses.dataclass
-class Run:
-    """A run on its way.
-
-    config       what config.json holds            log    the saving.Lines of its rows
-    checkpoint   the one it was taken up from      first  the weights that it began with, if not those that the model has
-    """
-
-    folder: Path
-    config: dict
-    log: saving.Lines
-    training: Training
-    checkpoint: Checkpoint | None = None
-    first: dict | None = None
 
 
 def take_up(folder, recipes, steps, say, warn):
@@ -151,11 +133,6 @@ def _compare(run, warn):
         warn(f"Until here the run was computed with {'; '.join(others)}. The last digits may differ from those of a run that was never left.")
     if run.config["threads"] > cores():
         warn(f"The run computes with {run.config['threads']} threads, and goes on so, for the same results; this machine has {cores()}, so it takes longer.")
-
-
-def surroundings(threads):
-    """What the last digits depend on, as JSON gives it back."""
-    return {name: str(value) for name, value in environment(threads).items()}
 
 
 def _cut(log, done, warn):

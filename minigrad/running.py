@@ -1,0 +1,120 @@
+"""A run on its way: step after step to its end, saved and shown as it goes, and stopped when somebody asks. Knows the parts that do so,
+and their order; neither the command line nor how a run begins.
+"""
+
+import contextlib
+import dataclasses
+import operator
+import shlex
+import signal
+from pathlib import Path
+
+from minigrad import saving, showing, viz
+from minigrad.checkpoints import WEIGHTS, Checkpoint, Checkpoints
+from minigrad.distributed import Ranks
+from minigrad.interruption import Interruption
+from minigrad.trainer import Training, TrainingError
+from minigrad.viz.pictures import lower_is_better
+from minigrad.viz.report import environment
+
+LOG = "metrics.jsonl"
+
+
+@dataclasses.dataclass
+class Run:
+    """A run on its way.
+
+    config       what config.json holds            log    the saving.Lines of its rows
+    checkpoint   the one it was taken up from      first  the weights that it began with, if not those that the model has
+    """
+
+    folder: Path
+    config: dict
+    log: saving.Lines
+    training: Training
+    checkpoint: Checkpoint | None = None
+    first: dict | None = None
+
+
+def carry_on(run, attended, say):
+    """Take the steps that are left, test, and show what came of it; returns the exit status.
+
+    attended   models.attended.attended, for the report            say   print, or what is silent
+    """
+    training = run.training
+    diary = viz.Diary(training.recipe, training.model, attended, run.config["command"], run.config["threads"], first=run.first)
+    show = showing.Progress(training.recipe, run.log, say is not print, diary, training.done)
+    checkpoints = kept(run, show.warn)
+    with contextlib.closing(show), Interruption("Finishing this step, then saving; once more stops at once.") as stop:
+        try:
+            learn(training, show, checkpoints, stop)
+        except KeyboardInterrupt:
+            print(f"Stopped at once, after {training.done} steps; {left(run, checkpoints)}")
+            return stop.status
+        except Exception as error:
+            broken(run, diary, error, say)
+            raise
+    stopped = stop.asked and not training.over
+    if stopped:
+        print(f"Stopped after {training.done} steps; what was learned so far is kept, {left(run, checkpoints)}", flush=True)
+    if stopped and stop.asked != signal.SIGINT:  # who sends SIGTERM does not wait for a test
+        diary.stopped(run.folder, run.log.rows)
+        return stop.status
+    return test(run, diary, say) or (stop.status if stopped else 0)
+
+
+def learn(training, show, checkpoints, stop):
+    """Take the steps that are left, until asked to stop; each is shown, and saved if it is time."""
+    checkpoints.save()
+    for row in training.rows():
+        show(row)
+        checkpoints.after(row)
+        if training.sharing.over(stop.asked, training.over) if isinstance(training.sharing, Ranks) else stop.asked:
+            break
+    checkpoints.save()
+
+
+def broken(run, diary, error, say):
+    """What can be kept where the training broke off: the weights, which may be of use, and, if it is the training's own error, a report."""
+    with contextlib.suppress(saving.FileProblem):
+        saving.save_tensors(run.folder / WEIGHTS, run.training.model.state_dict())
+    if isinstance(error, TrainingError):
+        diary.broken(run.folder, run.log.rows, error)
+        say(f"What happened until then stands in {run.folder / 'report.html'}.")
+
+
+def test(run, diary, say):
+    """Test the model and show what came of it; returns the exit status."""
+    try:
+        showing.finish(run.training.recipe, run.training.model.eval(), run.folder, run.log.rows, say, diary)
+    except KeyboardInterrupt:
+        say(f"\nStopped before the test was over; the weights are in {run.folder}. To test them: {again(run)}")
+        return 130
+    except OSError as error:
+        raise saving.FileProblem(f"What came of it could not be saved in {run.folder}: {error.strerror}. The weights are kept. To try it again: {again(run)}") from None  # fmt: skip
+    return 0
+
+
+def kept(run, warn):
+    """The Checkpoints of a run."""
+    recipe, when = run.training.recipe, run.config["saving"]
+    lower = recipe.metric is not None and lower_is_better(recipe.metric, recipe.share)
+    checkpoints = Checkpoints(run.folder, run.training, run.log, operator.lt if lower else operator.gt, warn, **when, extra={"environment": surroundings(run.config["threads"])})  # fmt: skip
+    if run.checkpoint:
+        checkpoints.go_on(run.checkpoint)
+    return checkpoints
+
+
+def left(run, checkpoints):
+    """What a stopped run has left, and how to go on."""
+    kept = f"its last checkpoint is of step {checkpoints.saved[-1]}" if checkpoints.saved else "it has no checkpoint"
+    return f"{kept}. To go on: {again(run)}"
+
+
+def again(run):
+    return f"python -m minigrad.train --resume {shlex.quote(str(run.folder))}"
+
+
+def surroundings(threads):
+    """What the last digits depend on, as JSON gives it back."""
+    return {name: str(value) for name, value in environment(threads).items()}
