@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+CONFIG_VERSION = 1  # of what a run's config.json says; one that an older minigrad would read wrongly gets the next
 MOST_JSON = 1 << 26  # bytes of a file of settings: a vocabulary of 50,000 merges takes one hundredth of it
 UNFINISHED = ".part"  # how the name of a file ends that is not yet whole
 

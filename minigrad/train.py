@@ -1,29 +1,25 @@
 """python -m minigrad.train [RECIPE]: train a model and leave a run folder with the weights, the figures and a report.
 
-Knows the command line and a run from its beginning to its end; what is learned stands in the recipe, the loop in trainer.py, how
-a run is shown in showing.py, how one is taken up again in resuming.py.
+Knows the command line and how a run begins; what is learned stands in the recipe, the loop in trainer.py, how a run goes on to its
+end in running.py, how it is shown in showing.py, how one is taken up again in resuming.py.
 """
 
 import argparse
 import contextlib
-import operator
 import shlex
-import signal
 import sys
 from pathlib import Path
 
-from minigrad import manual_seed, saving, showing, viz
+from minigrad import job, manual_seed, saving
 from minigrad._doors import GENERAL, Parser, UsageError, load_models, open_door, said, settings_of
-from minigrad.checkpoints import WEIGHTS, Checkpoints
-from minigrad.interruption import Interruption
 from minigrad.machine import blas_threads
-from minigrad.resuming import LOG, Run, surroundings, take_up
+from minigrad.resuming import take_up
+from minigrad.running import LOG, Run, carry_on
 from minigrad.sharing import Sharing, cores, trial
 from minigrad.trainer import Training, TrainingError
-from minigrad.viz.pictures import lower_is_better
 
-NO_SETTINGS = ("recipe", "list", "seed", "out", "quiet", "threads", "share", "set", "resume", "save_every", "save_minutes", "keep")
-BESIDE_RESUME = ("resume", "steps", "quiet", "save_every", "save_minutes", "keep")
+NO_SETTINGS = ("recipe", "list", "seed", "out", "quiet", "threads", "share", "set", "resume", "save_every", "save_minutes", "keep", "distributed", "ranks")  # fmt: skip
+BESIDE_RESUME = ("resume", "steps", "quiet", "save_every", "save_minutes", "keep", "distributed")
 EPILOG = """
 examples:
   python -m minigrad.train                          learn to read dates, in about a minute
@@ -48,7 +44,7 @@ Ctrl-C finishes the step, saves it and says how to go on; a second one stops at 
 
 
 def main(argv=None):
-    with said("minigrad.train", UsageError, saving.FileProblem, TrainingError, ValueError, NotImplementedError) as outcome:
+    with job.one_voice(), said("minigrad.train", UsageError, saving.FileProblem, TrainingError, ValueError, NotImplementedError) as outcome:
         options = parse(argv)
         if options.threads > cores():
             raise UsageError(f"--threads {options.threads} is too many: this machine has {cores()} core{'s' * (cores() > 1)}, and more threads only wait for each other.")  # fmt: skip
@@ -56,7 +52,8 @@ def main(argv=None):
         if options.list:
             list_recipes(recipes)
             return 0
-        return start(options, recipes) if options.resume is None else resume(options, recipes)
+        with job.job(options.distributed, speaker(options)) as options.ranks:
+            return start(options, recipes) if options.resume is None else resume(options, recipes)
     return outcome.status
 
 
@@ -121,6 +118,7 @@ def parse(argv):
     parser.add_argument("--seed", type=natural, default=0, help="where all random numbers start (default: 0); the same seed repeats the run")
     parser.add_argument("--threads", type=positive, default=1, help="threads to compute with (default: 1, which disturbs nobody)")
     parser.add_argument("--share", choices=("batch", "products", "auto"), default="auto", help="what several threads share: each batch, each matrix product, or what is measured to be faster at the start (default)")  # fmt: skip
+    parser.add_argument("--distributed", action="store_true", help="share each batch among the processes that mpiexec has started: mpiexec -n 2 python -m minigrad.train text --distributed")  # fmt: skip
     parser.add_argument("--out", help="the run's folder, new or empty (default: the next runs/NAME-0001)")
     parser.add_argument("--resume", metavar="RUN", help="go on with the run in this folder where it was left; with a larger --steps, also one that is finished")
     parser.add_argument("--save-every", type=positive, metavar="STEPS", help="save a checkpoint every so many steps (default: every minute)")
@@ -167,7 +165,8 @@ def repeated(recipe, options):
             option = f"--{key.replace('_', '-')} " if key in vars(options) else f"--set {key}="
             words.append(option + shlex.quote(str(relative(value))))
     words.append(f"--seed {options.seed}")
-    return " ".join(words + [f"--threads {options.threads} --share {options.share}"] * (options.threads > 1))
+    words += [f"--threads {options.threads} --share {options.share}"] * (options.threads > 1)
+    return " ".join([f"mpiexec -n {options.ranks.size}", *words, "--distributed"] if options.ranks else words)
 
 
 def relative(value):
@@ -201,25 +200,52 @@ def start(options, recipes):
     manual_seed(options.seed)
     recipe = recipe_class(settings)
     model = recipe.model()
+    if options.ranks and options.ranks.rank:
+        return follow(Training(recipe, model, sharing=options.ranks), options)
     folder = open_folder(options.out, recipe.name)
     with threads_at_work(options, recipe, model) as sharing:
         config = config_of(recipe, options)
         saving.save_json(folder / "config.json", config)
         say = speaker(options)
         introduce(recipe, model, options.seed, folder, say)
-        return carry_on(Run(folder, config, saving.Lines(folder / LOG), Training(recipe, model, sharing=sharing)), say)
+        run = Run(folder, config, saving.Lines(folder / LOG), Training(recipe, model, sharing=sharing))
+        return carry_on(run, load_models("attended").attended, say)
 
 
 def resume(options, recipes):
     """Go on with the run in a folder as if it had never been left; returns the exit status."""
-    say = speaker(options)
+    say, ranks = speaker(options), options.ranks
+    if ranks and ranks.rank:
+        return follow_resumed(options, recipes)
     run = take_up(Path(options.resume), recipes, options.steps, say, warn)
+    if ranks:
+        ranks.hand_on(run and (run.config, run.checkpoint and run.checkpoint.state))
     if run is None:
         return 0
     run.config["saving"] = saved_when(options, run.config.get("saving"))
-    options.threads, options.share = run.config["threads"], run.config["share"] or "auto"
+    options.threads, options.share = run.config["threads"], "products" if ranks else run.config["share"] or "auto"
     with threads_at_work(options, run.training.recipe, run.training.model) as run.training.sharing:
-        return carry_on(run, say)
+        return carry_on(run, load_models("attended").attended, say)
+
+
+def follow(training, options):
+    """What a rank but the first does: the same steps. Rank 0 shows and saves."""
+    with threads_at_work(options, training.recipe, training.model):
+        options.ranks.follow(training)
+    return 0
+
+
+def follow_resumed(options, recipes):
+    """The same from where rank 0 has taken the run up."""
+    told = options.ranks.hand_on(None)
+    if told:
+        config, state = told
+        options.threads, options.share = config["threads"], "products"
+        training = Training(*recipes.untrained(config, Path(options.resume)), sharing=options.ranks)
+        if state:
+            training.load(state)
+        follow(training, options)
+    return 0
 
 
 def speaker(options):
@@ -236,7 +262,7 @@ def config_of(recipe, options):
     return {
         "recipe": getattr(recipe, "file", recipe.name), "seed": options.seed, "settings": recipe.settings, "threads": options.threads,
         "share": options.share if options.threads > 1 else None, "command": repeated(recipe, options),
-        "saving": saved_when(options),
+        "saving": saved_when(options), "version": saving.CONFIG_VERSION,
     }  # fmt: skip
 
 
@@ -258,7 +284,15 @@ def introduce(recipe, model, seed, folder, say):
 
 @contextlib.contextmanager
 def threads_at_work(options, recipe, model):
-    """Let that many threads compute; yields a Sharing if they share batches, None if they share matrix products."""
+    """Let that many threads compute; yields a Sharing if they share batches, None if they share matrix products. Where ranks share
+    batches, their Ranks."""
+    if options.ranks:
+        if options.share == "batch" and options.threads > 1:
+            raise UsageError("with --distributed the processes share each batch, so threads can share matrix products only; leave out --share batch.")
+        options.share = "products"
+        with blas_threads(options.threads):
+            yield options.ranks
+        return
     if options.share == "auto" and options.threads > 1:
         choose_fastest(options, trial(recipe, model, options.threads))
     if options.share == "batch" and options.threads > 1:
@@ -277,70 +311,6 @@ def choose_fastest(options, seconds):
         chosen = {"batch": f"{threads} threads share each batch", "products": f"{threads} threads share each matrix product", "one": f"One thread, as {threads} are slower"}[fastest]  # fmt: skip
         batch, products, one = (f"{1e3 * seconds[way]:.3g} ms" for way in ("batch", "products", "one"))
         print(f"{chosen}. A trial: shared batches {batch}, shared products {products}, one thread {one} a step (see --share).")
-
-
-# ---------------------------------------------------------------- and to its end
-
-
-def carry_on(run, say):
-    """Take the steps that are left, test, and show what came of it; returns the exit status."""
-    training, folder, recipe, model = run.training, run.folder, run.training.recipe, run.training.model
-    diary = viz.Diary(recipe, model, load_models("attended").attended, run.config["command"], run.config["threads"], first=run.first)
-    show = showing.Progress(recipe, run.log, say is not print, diary, training.done)
-    checkpoints = kept(run, show.warn)
-    with contextlib.closing(show), Interruption("Finishing this step, then saving; once more stops at once.") as stop:
-        try:
-            learn(training, show, checkpoints, stop)
-        except KeyboardInterrupt:
-            print(f"Stopped at once, after {training.done} steps; {left(folder, checkpoints)}")
-            return stop.status
-        except Exception as error:
-            with contextlib.suppress(saving.FileProblem):  # what was learned may be of use
-                saving.save_tensors(folder / WEIGHTS, model.state_dict())
-            if isinstance(error, TrainingError):
-                diary.broken(folder, run.log.rows, error)
-                say(f"What happened until then stands in {folder / 'report.html'}.")
-            raise
-    if stop.asked and not training.over:
-        print(f"Stopped after {training.done} steps; what was learned so far is kept, {left(folder, checkpoints)}", flush=True)
-        if stop.asked != signal.SIGINT:  # who sends SIGTERM does not wait for long
-            diary.stopped(folder, run.log.rows)
-            return stop.status
-    try:
-        showing.finish(recipe, model.eval(), folder, run.log.rows, say, diary)
-    except KeyboardInterrupt:
-        say(f"\nStopped before the test was over; the weights are in {folder}.")
-        return 130
-    except OSError as error:
-        raise saving.FileProblem(f"What came of it could not be saved in {folder}: {error.strerror}. The weights are kept; {left(folder, checkpoints)}") from None
-    return stop.status if stop.asked and not training.over else 0
-
-
-def learn(training, show, checkpoints, stop):
-    """Take the steps that are left, until asked to stop; each is shown, and saved if it is time."""
-    checkpoints.save()
-    for row in training.rows():
-        show(row)
-        checkpoints.after(row)
-        if stop.asked:
-            break
-    checkpoints.save()
-
-
-def kept(run, warn):
-    """The Checkpoints of a run."""
-    recipe, when = run.training.recipe, run.config["saving"]
-    lower = recipe.metric is not None and lower_is_better(recipe.metric, recipe.share)
-    checkpoints = Checkpoints(run.folder, run.training, run.log, operator.lt if lower else operator.gt, warn, **when, extra={"environment": surroundings(run.config["threads"])})  # fmt: skip
-    if run.checkpoint:
-        checkpoints.go_on(run.checkpoint)
-    return checkpoints
-
-
-def left(folder, checkpoints):
-    """What a stopped run has left, and how to go on."""
-    kept = f"its last checkpoint is of step {checkpoints.saved[-1]}" if checkpoints.saved else "it has no checkpoint"
-    return f"{kept}. To go on: python -m minigrad.train --resume {shlex.quote(str(folder))}"
 
 
 if __name__ == "__main__":

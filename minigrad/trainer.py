@@ -12,6 +12,7 @@ import zlib
 import numpy as np
 
 from minigrad import optim, random
+from minigrad.data.loader import nan_in
 from minigrad.machine import keep_freed_memory, peak_memory
 from minigrad.nn.utils import clip_grad_norm_
 
@@ -272,6 +273,8 @@ def _backward(recipe, model, batch, step, sharing):
     """The loss of a step's batch, as a number; its gradients are left in the parameters."""
     if len(_first(batch)) == 0:
         raise TrainingError(f"The batch of step {step + 1} is empty; the recipe's batch(step) must give at least one example.")
+    if place := nan_in(batch):
+        raise TrainingError(f"The batch of step {step + 1} holds a NaN before anything was computed: {place}. Look at the data, and at the recipe's batch(step).")  # fmt: skip
     if sharing is not None:
         number = sharing.backward(recipe, model, batch)
     else:

@@ -117,7 +117,7 @@ def nan_in(batch, name="the batch"):
         return next(filter(None, (nan_in(value, f"{name}[{key!r}]") for key, value in batch.items())), None)
     if isinstance(batch, (tuple, list)):
         return next(filter(None, (nan_in(value, f"{name}[{i}]") for i, value in enumerate(batch))), None)
-    array = getattr(batch, "data", batch)
+    array = batch if isinstance(batch, np.ndarray) else getattr(batch, "data", None)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc" or not (wrong := np.isnan(array)).any():
         return None
     return f"in {name} at {tuple(map(int, np.argwhere(wrong)[0]))}, {int(wrong.sum())} in all"

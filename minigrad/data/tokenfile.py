@@ -8,6 +8,7 @@ change, and the vocabulary: who trains on the same text again, or resumes, finds
 import hashlib
 import json
 import os
+import weakref
 from pathlib import Path
 from threading import Lock
 
@@ -22,7 +23,8 @@ class TokenFile:
 
     def __init__(self, path, dtype, start, length):
         self.path, self.dtype, self.start, self.length = Path(path), np.dtype(dtype), start, length
-        self._file, self._one_at_a_time = open(path, "rb", buffering=0), Lock()
+        self._file, self._one_at_a_time = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)), Lock()
+        weakref.finalize(self, os.close, self._file)
 
     def __len__(self):
         return self.length
@@ -31,8 +33,8 @@ class TokenFile:
         start, stop, step = places.indices(self.length)
         size = max(0, stop - start) * self.dtype.itemsize
         with self._one_at_a_time:
-            self._file.seek((self.start + start) * self.dtype.itemsize)
-            found = self._file.read(size)
+            os.lseek(self._file, (self.start + start) * self.dtype.itemsize, os.SEEK_SET)
+            found = os.read(self._file, size)
         if len(found) != size:
             raise ValueError(f"The tokens in {self.path} were cut off while they were being read; start again, and they are written anew.")
         return np.frombuffer(found, self.dtype)[::step].astype(np.int64)

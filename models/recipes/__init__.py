@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import math
 import traceback
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from minigrad.trainer import Recipe
 
 NAMES = ("dates", "translate", "text", "reverse", "sort", "copy", "add", "mlm", "recall")
 MODULES = {name: f"models.recipes.{name}" for name in NAMES}
+ALLOWED = 1 << 24  # numbers that a model may have beyond those saved, such as a table of positions
 
 
 class RecipeProblem(ValueError):
@@ -54,11 +56,24 @@ def _recipe_in(module):
 def load_run(folder):
     """(recipe, model with its trained weights, in evaluation) of a run's folder."""
     folder = Path(folder)
-    recipe, model = untrained(config_of(folder), folder)
+    config = config_of(folder)
+    _check_sizes(config["settings"], folder)
+    recipe, model = untrained(config, folder)
     if not (folder / WEIGHTS).exists():
         raise RecipeProblem(f"the run {folder} was stopped before it had saved anything. To begin it again: python -m minigrad.train --resume {folder}")
     model.load_state_dict(saving.load_tensors(folder / WEIGHTS))
     return recipe, model.eval()
+
+
+def _check_sizes(settings, folder):
+    """A sentence where settings ask for a model far larger than the weights that were saved: it would fill the memory first."""
+    size = {name: value for name, value in settings.items() if isinstance(value, int)}
+    width, layers = size.get("d_model", 1), size.get("layers", 1)
+    stacked = layers * max(100, width * max(width, size.get("d_ff", 1)))  # names and numbers of each layer take more
+    places = width * max(size.get(name, 1) for name in ("context", "length", "digits", "distance", "vocab_size"))
+    saved = (folder / WEIGHTS).stat().st_size if (folder / WEIGHTS).is_file() else math.inf
+    if stacked > saved or places > saved + ALLOWED:
+        raise RecipeProblem(f"{folder / 'config.json'} does not fit {WEIGHTS}, which is far smaller than the model it asks for.")
 
 
 def config_of(folder):
@@ -70,6 +85,9 @@ def config_of(folder):
     kinds = {"recipe": str, "seed": int, "settings": dict}
     if not isinstance(config, dict) or not all(isinstance(config.get(key), kind) for key, kind in kinds.items()):
         raise RecipeProblem(f"{folder / 'config.json'} is not a run's configuration: it must hold recipe, seed and settings.")
+    version = config.get("version", 1)
+    if not isinstance(version, int) or version > saving.CONFIG_VERSION:
+        raise RecipeProblem(f"{folder / 'config.json'} was written by a newer minigrad (version {version!r:.20}; this one reads up to {saving.CONFIG_VERSION}); update this one.")  # fmt: skip
     return config
 
 

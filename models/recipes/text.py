@@ -24,7 +24,7 @@ from models import decoding
 from models.gpt import GPT
 
 LOOK_ON = 24
-TESTED = 1 << 20  # tokens of a validation text that are tested on at the end: of a longer one, windows spread over it
+TESTED = 1 << 18  # tokens of a validation text that are tested on at the end: of a longer one, windows spread over it
 
 
 def manual():
@@ -117,8 +117,9 @@ class Text(Recipe):
 
     @no_grad()
     def evaluate(self, model, final=False):
-        """The loss in nats a token and in bits a character, over the validation text at the end (of a long one, a million tokens
-        spread over it), over 200 places of it meanwhile. Bits a character can be compared from one kind of token to another: a long token is harder to guess."""
+        """The loss in nats a token and in bits a character: at the end over the validation text (of a long one 262,144 tokens, spread
+        over it), meanwhile over 200 places of it. Bits a character can be compared from one kind of token to another: a long token
+        is harder to guess."""
         validation, T = self.split()[1], self.settings["context"]
         starts = self.places(final)
         parts = np.array_split(starts, math.ceil(len(starts) / 50))
