@@ -1,5 +1,5 @@
 """One batch for several processes: each computes the gradients of its part, all-reduce adds them up. Knows recipes and MPI
-(through mpi4py); nothing of optimizers.
+(through mpi4py); nothing of optimizers, nor of how the processes begin and end (job.py).
 
     mpiexec -n 2 python -m minigrad.train text --distributed
 
@@ -9,12 +9,7 @@ so its gradient is the sum over r of n_r / n times the gradient of the mean over
 Lesson 19 builds it from nothing.
 """
 
-import contextlib
 import hashlib
-import os
-import sys
-import time
-import traceback
 
 import numpy as np
 
@@ -26,7 +21,6 @@ from minigrad.trainer import TrainingError
 
 BUCKET_BYTES = 2**20  # gradients travel in pieces of about this size: see "Buckets" in lesson 19
 CHECK_EVERY = 100  # steps between two looks at whether all ranks still have the same weights
-HEAD_START = 1.0  # seconds in which rank 0 may speak for all where all fail alike
 
 
 class Ranks:
@@ -40,6 +34,7 @@ class Ranks:
         self.comm, self.rank, self.size = comm, comm.Get_rank(), comm.Get_size()
         self.bucket_bytes, self.check_every, self.steps = bucket_bytes, check_every, 0
         self._model = self._buckets = None
+        self.ended = False  # do all ranks know that the training has ended?
         # Two, because collectives on one communicator must begin in the same order on all ranks; see _push_on.
         self._comms = comm.Dup(), comm.Dup()
 
@@ -80,15 +75,30 @@ class Ranks:
         self._model, self._buckets = model, buckets_of(parameters[::-1], self.bucket_bytes, self.size)
         self._bucket_of = {p: bucket for bucket in self._buckets for p in bucket.places}
 
-    def any(self, flag):
-        """Whether the flag is set on any rank, such as one that was asked to stop."""
-        return any(self.comm.allgather(bool(flag)))
+    def over(self, asked, over):
+        """Whether the training ends after this step: it is over, or a rank was asked to stop. All ranks ask, and all hear the same."""
+        self.ended = any(self.comm.allgather(bool(asked or over)))
+        return self.ended
+
+    def hand_on(self, value):
+        """Rank 0's value, on every rank; after None there is nothing to do."""
+        value = self.comm.bcast(value, root=0)
+        self.ended = value is None
+        return value
+
+    def follow(self, training):
+        """What the others do while rank 0 shows and saves: the same steps, to the same end."""
+        for _ in training.rows():
+            if self.over(False, training.over):
+                break
 
     # ------------------------------------------------------------ a step
 
     def _backward_part(self, recipe, model, parts):
         counts = [recipe.count(part) for part in parts]
-        share = counts[self.rank] / max(1, sum(counts))
+        if counts[self.rank] == 0:  # a mean over nothing
+            return 0.0
+        share = counts[self.rank] / sum(counts)
         loss = recipe.loss(model, parts[self.rank]) * share
         backward_each(loss, None, self._ready)
         return loss.item()
@@ -199,55 +209,3 @@ def _digest(model):
     for tensor in model.state_dict().values():
         found.update(np.ascontiguousarray(tensor.data))
     return found.hexdigest()
-
-
-# ---------------------------------------------------------------- a job of several processes
-
-
-@contextlib.contextmanager
-def job(wanted, say=print):
-    """`with job(options.distributed) as ranks:` gives the Ranks of this job, None where not wanted. Rank 0 speaks, the others are
-    silent; a mistake on any rank ends them all with a sentence."""
-    if not wanted:
-        started = max(int(os.environ.get(name, 1)) for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE"))
-        if started > 1:
-            raise ValueError(f"mpiexec has started {started} processes, and without --distributed each would train a model of its own; add --distributed.")  # fmt: skip
-        yield None
-        return
-    comm = world()
-    with contextlib.ExitStack() as stack:
-        if comm.rank:
-            nowhere = stack.enter_context(open(os.devnull, "w"))
-            stack.enter_context(contextlib.redirect_stdout(nowhere))
-            stack.enter_context(contextlib.redirect_stderr(nowhere))
-        several = f"{comm.size} processes share each batch."
-        say(several if comm.size > 1 else "One process trains, with nobody to share with; to start two: mpiexec -n 2 python -m minigrad.train ... --distributed")  # fmt: skip
-        try:
-            yield stack.enter_context(Ranks(comm))
-        except BaseException as error:
-            if comm.size > 1:
-                end_all(comm, error)
-            raise
-
-
-def world():
-    """MPI's communicator of all processes."""
-    try:
-        from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:  # RuntimeError: there is no MPI library
-        raise ValueError(f'--distributed needs MPI, which could not be loaded ({error}). To install it: pip install -e ".[mpi]"') from None
-    return MPI.COMM_WORLD
-
-
-def end_all(comm, error):
-    """Say what went wrong on this rank, and end the job: the others wait for messages that will never come."""
-    if comm.rank:
-        time.sleep(HEAD_START)
-    what = str(error)
-    if not isinstance(error, TrainingError):
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"{type(error).__name__}: {what.rstrip('.')} ({os.path.basename(place.filename)}, line {place.lineno})."
-    print(f"minigrad: rank {comm.rank} of {comm.size} failed, which ends the whole job. {what}", file=sys.__stderr__, flush=True)
-    status = 130 if isinstance(error, KeyboardInterrupt) else 2
-    comm.Abort(status)
-    os._exit(status)  # Abort only asks for the end: without this, the traceback would still be printed

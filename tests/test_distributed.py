@@ -13,8 +13,9 @@ import pytest
 from oracle import same
 
 import minigrad as mg
-from minigrad import distributed, nn
+from minigrad import distributed, job, nn
 from minigrad.reverse import backward_each
+from minigrad.trainer import TrainingError
 from models.gpt import GPT
 
 ROOT = Path(__file__).parent.parent
@@ -50,7 +51,7 @@ def test_two_ranks_are_one_process_over_fifty_steps():
 @with_mpi
 def test_uneven_shares_and_gradients_that_a_rank_does_not_have():
     found = told(2, "corners")
-    assert found["none"] and found["any"] == [True, False]
+    assert found["none"] and found["over"] == [True, False]
     assert max(found["loss"], found["uneven"], found["one example"]) < 1e-12 and found["small buckets"] == 0
     assert "the weights of rank 1 are no longer those of rank 0" in found["changed"]
 
@@ -102,11 +103,46 @@ def test_buckets_hold_what_fits_of_one_dtype_in_order():
 
 def test_without_mpi_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    with pytest.raises(ValueError, match=r'pip install -e "\.\[mpi\]"'), distributed.job(True):
+    with pytest.raises(TrainingError, match=r'pip install -e "\.\[mpi\]"'), job.job(True):
         pass
 
 
 def test_mpiexec_without_distributed_is_refused(monkeypatch):
     monkeypatch.setenv("PMI_SIZE", "2")
-    with pytest.raises(ValueError, match="add --distributed"), distributed.job(False):
+    with pytest.raises(TrainingError, match="add --distributed"), job.job(False):
         pass
+
+
+# ---------------------------------------------------------------- the door
+
+TINY = ["reverse", "--steps", "8", "--batch-size", "6", "--d-model", "8", "--layers", "1", "--heads", "2", "--d-ff", "8", "--seed", "2", "--quiet"]
+
+
+def last_row(folder):
+    return json.loads((folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+
+
+@with_mpi
+@pytest.mark.slow
+@pytest.mark.parametrize(("dropout", "ranks"), [("0.3", 2), ("0", 1)])
+def test_a_run_by_two_ranks_goes_on_by_as_many_to_the_bit_or_by_another_number(tmp_path, dropout, ranks):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    done = started(2, "-m", "minigrad.train", *TINY, "--dropout", dropout, "--save-every", "5", "--distributed", "--out", str(whole))
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1, done.stdout + done.stderr  # one rank speaks
+    shutil.copytree(whole, cut)
+    (cut / "result.json").unlink()
+    (cut / "checkpoints" / "step-000008.safetensors").unlink()  # as if it had been stopped after step 5
+    done = started(ranks, "-m", "minigrad.train", "--resume", str(cut), "--distributed", "--quiet")
+    assert done.returncode == 0, done.stderr
+    if ranks == 2:
+        assert (cut / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert last_row(cut)["step"] == 8 and last_row(cut)["loss"] == pytest.approx(last_row(whole)["loss"], rel=1e-5)
+
+
+@with_mpi
+def test_mistakes_are_said_by_one_rank_and_end_the_job(tmp_path):
+    (tmp_path / "full").write_text("something is here")
+    done = started(2, "-m", "minigrad.train", *TINY, "--distributed", "--out", str(tmp_path))  # only rank 0 opens the folder
+    assert done.returncode == 2 and done.stderr.count("is not empty, and a run is never written over") == 1
+    done = started(2, "-m", "minigrad.train", *TINY)
+    assert done.returncode == 2 and done.stderr.count("add --distributed") == 1 and done.stdout == ""
