@@ -15,7 +15,8 @@ import numpy as np
 
 from benchmarks import dates, gpt
 from minigrad import optim
-from minigrad.distributed import Ranks, sum_over_ranks, world
+from minigrad.distributed import Ranks
+from minigrad.job import world
 from minigrad.machine import blas_threads, keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
 from minigrad.sharing import Sharing
