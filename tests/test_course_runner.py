@@ -177,7 +177,7 @@ def test_what_the_learner_saved_is_read_whatever_its_form(course, capsys):
     assert "not text in UTF-8" in type_(capsys, "check", "1")[1]
     solved(EXERCISE.replace("return 2 * x", "return 2 * (x"))
     status, text = type_(capsys, "check", "1")
-    assert status == 1 and "SyntaxError" in text and "lesson01.py, line 9" in text and "cannot be read as Python" in text
+    assert status == 1 and "SyntaxError" in text and "lesson01.py, line 9" in text and "cannot be loaded, so nothing was checked" in text and text.count("SyntaxError") == 1
 
 
 def test_an_error_leads_to_the_learners_own_line(course, capsys):
@@ -185,6 +185,7 @@ def test_an_error_leads_to_the_learners_own_line(course, capsys):
     solved(EXERCISE.replace("    return 2 * x", "    y = x.shpe\n    return 2 * x"))
     text = type_(capsys, "check", "1", "double")[1]
     assert "AttributeError" in text and "lesson01.py, line 9, in double: y = x.shpe" in text and "driver" not in text
+    assert "checks was, with rng = np.random.default_rng(0):" in text and "> return my.double(rng.standard_normal((3, 4)))" in text
     solved(EXERCISE.replace("def double(", "def duble("))
     assert "has no attribute 'double'" in type_(capsys, "check", "1")[1]
     solved(EXERCISE.replace("return 2 * x", "print('here', x.shape if hasattr(x, 'shape') else x)\n    return 3 * x"))
@@ -288,7 +289,11 @@ A = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 6.0]])
         (A * np.nan, A, "There is NaN in it"),
         (np.where(A > 5, np.inf, A), A, "There is inf in it"),
         (A + [[0, 0, 1], [0, 0, 0]], A, "is 5 at index (0, 2), it should be 4 (1 of 6 entries differ)"),
-        ([1.0, A * 2], [1.0, A], "value 2 is 12 at index (1, 2)"),
+        ([1.0, A * 2], [1.0, A], "result 2 is 12 at index (1, 2)"),
+        ([A, 1.0], A, "of which the first is right: return that one alone"),
+        (A * (1 + 1e-6), A, "the result is 6.000006 at"),
+        (np.array([1e-17, 1.0]), np.array([0.0, 2.0]), "(1 of 2 entries differ)"),
+        ([1.0], 1.0, "has the shape (1,)"),
         ([1.0], [1.0, 2.0], "should be 2 values, got 1"),
         ({"a": 1.0}, {"b": 1.0}, "should have the keys ['b'], got ['a']"),
         (1.0, True, "should be True, got 1.0"),
@@ -389,7 +394,7 @@ HARM = {
     "kills its parent": ("import os, signal; os.kill(os.getppid(), signal.SIGKILL)", "may not do this (os.kill)"),
     "writes elsewhere": ("open('/tmp/minigrad-was-here', 'w')", "may write into its own folder only"),
     "removes": ("import shutil; shutil.rmtree('/tmp/minigrad-was-here', ignore_errors=False)", "may not do this (shutil.rmtree)"),
-    "a network": ("import socket", "socket is closed here"),
+    "a network": ("import socket", "there is no socket here"),
 }
 
 

@@ -1,5 +1,6 @@
 """python -m tutorials: the course's map, and everything a learner and a teacher do with it. Knows the command line only."""
 
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -27,13 +28,22 @@ A teacher's: see tutorials/TEACHING.md.
 
 def main(argv=None):
     argv = sys.argv[1:] if argv is None else list(argv)
-    with said(DOOR, CourseError, OSError) as outcome:
+    with said(DOOR, CourseError, OSError) as outcome, _pipes():
         options = parse(argv)
         mine = Progress(progress.folder_of(options.folder)) if options.folder_wanted else None
         for sentence in mine.healed if mine else ():
             print(sentence, file=sys.stderr)
         return options.action(options, mine) or 0
     return outcome.status
+
+
+@contextlib.contextmanager
+def _pipes():
+    """Let a reader that has gone (| head) end the program as every door ends then, not as a file's problem."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise SystemExit(141) from None
 
 
 def parse(argv):
@@ -183,15 +193,15 @@ def check_lesson(lesson, mine, only=None):
     for name in names:
         key = key_of(lesson, name)
         verdict = judge(key, source, mine.file(lesson).name)
+        if verdict.unread:
+            print(f"  The file cannot be loaded, so nothing was checked.\n  {verdict.unread}")
+            return 1
+        praised = bool(mine.exercise(lesson, name)["passed"])
         mine.note(lesson, verdict)
-        broken = verdict.problems and verdict.problems[0][1].startswith(("SyntaxError", "IndentationError", "TabError"))
         if verdict.written or not silent:
-            print(told(verdict, key))
+            print(told(verdict, key, praised=praised))
         silent += not verdict.written
         status = max(status, 0 if verdict.right else 1)
-        if broken:
-            print("The file cannot be read as Python before that is mended; nothing else was checked.")
-            return 1
     if silent > 1:
         print(f"  ...   and {silent - 1} more not written yet.")
     if not status and not only:
@@ -272,7 +282,7 @@ def reset(options, mine):
     if not file.exists():
         raise CourseError(f"there is no {file}, so there is nothing to reset. To begin: python -m tutorials start {int(lesson.number)}")
     backup = free(mine.folder / f"lesson{lesson.number}.backup.py")
-    if not options.yes and input(f"Begin lesson {lesson.number} anew? Your {file.name} is kept as {backup.name}. Type yes: ").strip().lower() != "yes":
+    if not options.yes and input(f"Begin lesson {lesson.number} anew? Your {file.name} is kept as {backup.name}. Type yes or no: ").strip().lower() not in ("yes", "y"):
         print("Nothing was changed.")
         return 0
     file.rename(backup)

@@ -59,7 +59,16 @@ def play(source, my, given):
     """Run a driver; its names are `my`, NumPy, math, and what it was given."""
     space = {"np": np, "math": __import__("math")}
     exec(source, space)
-    return space["driver"](my, *given)
+    before = [x.copy() if isinstance(x, np.ndarray) else x for x in given]
+    value = space["driver"](my, *given)
+    for number, (x, old) in enumerate(zip(given, before, strict=True)):
+        if isinstance(x, np.ndarray) and not np.array_equal(x, old, equal_nan=True):
+            raise InPlace(f"it writes into {'g' if number == 0 else f'its argument {number}'}, which others still need: work on a copy, or avoid += and the like on it")
+    return value
+
+
+class InPlace(Exception):
+    """The learner's function changed what it was given."""
 
 
 def attempt(action, shown):
@@ -134,7 +143,7 @@ def closed(readable, writable, hidden, allowed):
                 raise refused("an exercise may not read other files: the answer is to be worked out here")
         elif event == "import":
             if split(text(args[0]), ".")[0] not in allowed:
-                raise missing(f"{args[0]} is closed here: this exercise is done with NumPy and Python's own library")
+                raise missing(f"there is no {args[0]} here: only NumPy and Python's own library can be imported (is it spelled right?)")
         elif event in ("os.listdir", "os.scandir", "glob.glob") and args[0] is not None:
             if isinstance(args[0], kinds) and not under(real(decode(args[0])), (*readable, *writable)):
                 raise refused("an exercise may not look into other folders")

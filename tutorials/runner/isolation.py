@@ -49,6 +49,7 @@ class Run:
     outcomes: list
     printed: str = ""
     ended: str = ""
+    unread: bool = False  # the file could not even be loaded
 
 
 def run(source, drivers, uses=(), shown="exercise.py", seconds=SECONDS):
@@ -141,7 +142,7 @@ def _read(path, count, ended, printed, seconds):
             lines = file.read(MOST_RESULTS).split("\n")[:-1][: count + 1]
     outcomes = [_outcome(line) for line in lines]
     if outcomes and outcomes[0].failed:  # the file could not even be loaded
-        return Run([outcomes[0]] * count, printed)
+        return Run([outcomes[0]] * count, printed, unread=True)
     outcomes = outcomes[1:]
     if len(outcomes) == count:
         return Run(outcomes, printed)

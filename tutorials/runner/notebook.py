@@ -1,5 +1,6 @@
 """What a lesson needs where it runs: check(function) and show(picture), in a notebook or in a script."""
 
+import functools
 import sys
 import tempfile
 import types
@@ -50,17 +51,21 @@ def show(picture, caption=""):
 
         display(SVG(data=picture._repr_svg_()) if hasattr(picture, "_repr_svg_") else Image(data=_png(picture)))
         return
-    folder = Path(tempfile.gettempdir()) / "minigrad-pictures"
-    folder.mkdir(exist_ok=True)
     name = f"{Path(sys.argv[0]).resolve().parent.name}-{show.count + 1}"
     show.count += 1
     if hasattr(picture, "_repr_svg_"):
-        path = folder / f"{name}.svg"
+        path = _folder() / f"{name}.svg"
         path.write_text(picture._repr_svg_() or "", encoding="utf-8")
     else:
-        path = folder / f"{name}.png"
+        path = _folder() / f"{name}.png"
         path.write_bytes(_png(picture))
-    print(f"[picture: {caption + ': ' if caption else ''}{path}]")
+    print(f"[picture: {caption.rstrip('.') + ': ' if caption else ''}{path}]")
+
+
+@functools.cache
+def _folder():
+    """A folder of this process's own."""
+    return Path(tempfile.mkdtemp(prefix="minigrad-pictures-"))
 
 
 show.count = 0  # pictures shown by this script so far

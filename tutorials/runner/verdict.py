@@ -4,12 +4,13 @@ The sentence about a failure is, in this order: the known mistake that gives the
 diagnosis; what the difference looks like; the first number that differs.
 """
 
+import ast
 import re
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from minigrad.gradcheck import Evidence, diagnose
+from minigrad.gradcheck import FLOOR, Evidence, diagnose
 from tutorials.runner import isolation
 from tutorials.runner.answers import is_float
 from tutorials.runner.values import decode
@@ -26,6 +27,7 @@ class Verdict:
     mistake: str = ""  # the message of the wrong answer that it was recognised as
     written: bool = True
     printed: str = ""
+    unread: str = ""  # why the file could not even be loaded
 
     @property
     def right(self):
@@ -37,12 +39,14 @@ def judge(key, source, shown="exercise.py"):
     run = isolation.run(source, key.drivers, key.uses, shown, key.seconds)
     verdict = compare(key, run.outcomes, source, shown)
     verdict.printed = run.printed
+    if run.unread:
+        verdict.unread, verdict.mistake = told(run.outcomes[0], source, shown), ""
     return verdict
 
 
 def compare(key, outcomes, source="", shown="exercise.py"):
     """The Verdict on the outcomes of an exercise's drivers."""
-    different = [None if o.failed else difference(o.value, e.value, c["tolerance"]) for o, e, c in zip(outcomes, key.expected, key.checks, strict=True)]
+    different = [None if o.failed else difference(o.value, e.value, c["tolerance"], labels(c)) for o, e, c in zip(outcomes, key.expected, key.checks, strict=True)]
     bad = [o.failed or bool(d) for o, d in zip(outcomes, different, strict=True)]
     verdict = Verdict(key.name, bad.count(False), len(bad))
     if not any(bad):
@@ -57,7 +61,8 @@ def compare(key, outcomes, source="", shown="exercise.py"):
     for check, outcome, what, wrong in zip(key.checks, outcomes, different, bad, strict=True):
         if wrong:
             sentence = told(outcome, source, shown) if outcome.failed else explained(key, check, outcome, what)
-            verdict.problems.append((check["title"], sentence))
+            if sentence not in [said for _, said in verdict.problems]:  # the same error in every check is one problem
+                verdict.problems.append((check["title"], sentence))
     return verdict
 
 
@@ -85,23 +90,43 @@ def same(outcome, other):
 # ---------------------------------------------------------------- what the values say
 
 
-def difference(given, right, tolerance, where=""):
-    """A sentence on the first difference of two values, or ""."""
+def difference(given, right, tolerance, names=(), where=""):
+    """A sentence on the first difference of two values, or "". names: what the parts of the whole are called."""
     inside = f"{where}, " if where else ""
     if isinstance(right, list):
-        if not isinstance(given, (list, np.ndarray)) or len(given) != len(right):
-            got = f"{len(given)}" if isinstance(given, (list, np.ndarray)) else kind(given)
-            return f"{where or 'the result'} should be {len(right)} values, got {got}"
-        found = (difference(g, r, tolerance, f"{inside}value {i + 1}") for i, (g, r) in enumerate(zip(given, right, strict=True)))
-        return next((sentence for sentence in found if sentence), "")
+        return _of_lists(given, right, tolerance, names or [f"{inside}result {i + 1}" for i in range(len(right))], where or "the result")
     if isinstance(right, dict):
         if not isinstance(given, dict) or given.keys() != right.keys():
             return f"{where or 'the result'} should have the keys {list(right)}, got {list(given) if isinstance(given, dict) else kind(given)}"
-        found = (difference(given[name], right[name], tolerance, f"{inside}{name!r}") for name in right)
+        found = (difference(given[name], right[name], tolerance, (), f"{inside}{name}") for name in right)
         return next((sentence for sentence in found if sentence), "")
     if isinstance(right, (str, bool)) or right is None:
         return "" if type(given) is type(right) and given == right or _truth(given, right) else f"{where or 'the result'} should be {right!r}, got {shortly(given)}"
     return _numbers(given, right, tolerance, where or "the result")
+
+
+def _of_lists(given, right, tolerance, names, where):
+    """The same of lists and tuples."""
+    if not (isinstance(given, list) or isinstance(given, np.ndarray) and given.ndim) or len(given) != len(right):
+        got = f"{len(given)}" if isinstance(given, list) else kind(given)
+        return f"{where} should be {len(right)} value{'s' * (len(right) != 1)}, got {got}"
+    names = names if len(names) == len(right) else [f"result {i + 1}" for i in range(len(right))]
+    found = (difference(g, r, tolerance, (), name) for g, r, name in zip(given, right, names, strict=True))
+    return next((sentence for sentence in found if sentence), "")
+
+
+def labels(check):
+    """What the parts of a driver's result are called: gradients by the arguments' names, else the expressions in its `return`."""
+    driver = ast.parse(check["source"]).body[0]
+    if check["y"] is not None:
+        inputs = [decode(item) for item in check["args"][1:]]
+        arguments = [argument.arg for argument in driver.args.args[2:]]
+        return [f"the gradient of {name}" for name, x in zip(arguments, inputs, strict=False) if is_float(x)]
+    last = driver.body[-1]
+    if isinstance(last, ast.Return) and isinstance(last.value, (ast.Tuple, ast.List)):
+        texts = [ast.unparse(part).replace("my.", "") for part in last.value.elts]
+        return [text if len(text) <= 50 and "*" not in text[:1] else f"result {i + 1}" for i, text in enumerate(texts)]
+    return ()
 
 
 def _truth(given, right):
@@ -112,6 +137,8 @@ def _numbers(given, right, tolerance, where):
     """The same of numbers and arrays."""
     if given is None:
         return f"{where} is None: the function returns nothing. Is the `return` missing?"
+    if isinstance(given, list) and len(given) > 1 and not isinstance(given[0], list) and np.shape(given[0]) == np.shape(right) and not difference(given[0], right, tolerance):
+        return f"{where} is {len(given)} values, of which the first is right: return that one alone"
     if isinstance(given, (str, dict, bool)) or isinstance(given, list) and not _arrayable(given):
         return f"{where} should be {'a number' if np.ndim(right) == 0 else f'an array of shape {np.shape(right)}'}, got {kind(given)}"
     given, right = np.asarray(given), np.asarray(right)
@@ -122,7 +149,7 @@ def _numbers(given, right, tolerance, where):
     if not right.size:
         return ""
     finite = np.isfinite(given) | (given == right) | (np.isnan(given) & np.isnan(right)) if right.dtype.kind in "fc" else np.isfinite(given)
-    scale = max(np.abs(right[np.isfinite(right)]).max(initial=0), 1e-12) if right.dtype.kind != "b" else 1
+    scale = max(np.abs(right[np.isfinite(right)]).max(initial=0), FLOOR) if right.dtype.kind != "b" else 1
     with np.errstate(all="ignore"):
         near = np.abs(np.where(np.isfinite(right), given - 1.0 * right, 0)) <= tolerance * scale
     wrong = ~(finite & np.where(np.isfinite(right), near, (given == right) | (np.isnan(given) & np.isnan(right))))
@@ -147,12 +174,15 @@ def _first(given, right, wrong, where):
     place = f" at index {tuple(int(i) for i in index) if len(index) > 1 else int(index[0])}" if index else ""
     looks = _looks(given, right)
     count = f" ({int(wrong.sum())} of {wrong.size} entries differ)" if wrong.size > 1 else ""
-    return f"{where} is {number(given[index])}{place}, it should be {number(right[index])}{count}{looks}"
+    is_, should = number(given[index]), number(right[index])
+    if is_ == should:  # they differ further behind
+        is_, should = repr(given[index].item()), repr(right[index].item())
+    return f"{where} is {is_}{place}, it should be {should}{count}{looks}"
 
 
 def _looks(a, n):
     """What a wrong array looks like beside the right one, in words; "" if like nothing."""
-    if a.dtype.kind not in "fiu" or n.dtype.kind not in "fiu":
+    if a.dtype.kind not in "fiu" or n.dtype.kind not in "fiu" or n.dtype.kind in "iu" and n.size == 1:
         return ""
     if np.isnan(a).any():
         return ". There is NaN in it: look for 0/0 or inf - inf"
@@ -177,7 +207,7 @@ def _looks(a, n):
     shift = (a - n).mean()
     if a.size > 1 and close(a - shift):
         return f". It is too large by {number(shift)} everywhere" if shift > 0 else f". It is too small by {number(-shift)} everywhere"
-    if a.size > 2 and np.allclose(np.sort(a, axis=None), np.sort(n, axis=None), atol=1e-6 * scale):
+    if a.size > 2 and np.abs(a - n).max() > 1e-3 * scale and np.abs(np.sort(a, axis=None) - np.sort(n, axis=None)).max() <= 1e-6 * scale:
         return ". The numbers are right, their order is not"
     return ""
 
@@ -196,7 +226,7 @@ def number(x):
 
 def kind(value):
     words = {type(None): "None", str: "text", bool: "a boolean", list: "a list or tuple", dict: "a dict"}
-    return words.get(type(value)) or (f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}")
+    return words.get(type(value)) or (f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a value of type {type(value).__name__}")
 
 
 def shortly(value):
@@ -210,7 +240,7 @@ def shortly(value):
 def explained(key, check, outcome, what):
     """The sentence on a check whose value is wrong."""
     diagnosis = _diagnosed(key, check, outcome) if check["y"] is not None else ""
-    return f"{what[0].upper()}{what[1:]}.{f' {diagnosis}' if diagnosis else ''}"
+    return f"{sentence(what)}{f' {diagnosis}' if diagnosis else ''}"
 
 
 def _diagnosed(key, check, outcome):
@@ -239,15 +269,31 @@ def _diagnosed(key, check, outcome):
 
 def told(outcome, source, shown):
     """The sentence on an error raised in the learner's code, with the line it came from."""
-    if outcome.kind in ("Timeout", "Flood", "Ended", "Unreadable"):
-        return f"{outcome.message[0].upper()}{outcome.message[1:]}."
-    message = re.sub(r"\s+", " ", outcome.message)
-    line = ""
-    if outcome.places:
-        lineno, name = outcome.places[-1]
-        text = source.splitlines()[lineno - 1].strip() if 0 < lineno <= len(source.splitlines()) else ""
-        line = f"\n    {shown}, line {lineno}{f', in {name}' if name != '<module>' else ''}: {text}"
+    if outcome.kind in ("Timeout", "Flood", "Ended", "Unreadable", "InPlace"):
+        return sentence(outcome.message)
+    message = " ".join(outcome.message.split())
+    mismatch = re.search(r"with gufunc signature .* \(size (\d+) is different from (\d+)\)", message)
+    if mismatch:
+        message = f"the two factors of a matrix product do not fit: {mismatch[1]} and {mismatch[2]} should be equal"
     if outcome.kind == "AttributeError" and "module 'my'" in message:
-        return f"{message.replace(chr(39) + 'my' + chr(39), shown)}: is the function's name as it was in the stub?"
-    said = {"SystemExit": "It calls exit(), which ends the program: take that out"}.get(outcome.kind)
-    return f"{said or f'{outcome.kind}: {message}'}.{line}"
+        return sentence(f"{message.replace(chr(39) + 'my' + chr(39), shown)}: is the function's name as it was in the stub?")
+    if outcome.kind == "SystemExit":
+        return sentence("it calls exit(), which ends the program: take that out") + _line(outcome, source, shown)
+    nothing = " Does every function of yours return something?" if "NoneType" in message else ""
+    where = _line(outcome, source, shown) or " It was raised where the check looks at what your function returned."
+    return f"{sentence(f'{outcome.kind}: {message}' if message else outcome.kind)}{nothing}{where}"
+
+
+def _line(outcome, source, shown):
+    """The learner's line an error came from, on a line of its own; "" if it came from none."""
+    if not outcome.places:
+        return ""
+    lineno, name = outcome.places[-1]
+    lines = source.splitlines()
+    text = lines[lineno - 1].strip() if 0 < lineno <= len(lines) else ""
+    return f"\n            {shown}, line {lineno}{f', in {name}' if name != '<module>' else ''}: {text}"
+
+
+def sentence(text):
+    """Begins with a capital and ends with a mark."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
