@@ -107,7 +107,7 @@ def parse(argv):
     parser.add_argument("--distance", type=positive, help="recall: how far back the answer may lie")
     parser.add_argument("--text", metavar="FILE", help="the text to learn from, in UTF-8")
     parser.add_argument("--pairs", metavar="FILE", help="translate: your sentence pairs, in UTF-8, a source, a tab and its target on each line")
-    parser.add_argument("--tokens", metavar="NAME", help="what a token is: characters, or bpe (pieces of words, learned from the text)")
+    parser.add_argument("--tokens", metavar="NAME", help="what a token is: characters, bpe (pieces of words, learned from the text), or bytes")
     parser.add_argument("--vocab-size", type=positive, help="how many tokens bpe may have, from 256")
     parser.add_argument("--length", type=positive, help="reverse, sort, copy: the longest word, in letters")
     parser.add_argument("--digits", type=positive, help="add: the digits of each number")

@@ -91,6 +91,24 @@ def test_what_was_joined_in_training_is_joined_in_encoding():
     assert BPE(merges).encode(POEM).tolist() == sum(words, [])
 
 
+@pytest.mark.slow
+def test_100_000_random_strings_of_all_of_unicode_go_there_and_back():
+    """Of any characters there are, of few that the merges know, and with special tokens by name between them."""
+    rng, names, known = np.random.default_rng(0), ["<pad>", "<start>", "<end>"], np.array([*"lowerst 日é,\n"])
+    for _ in range(100_000):
+        codes = rng.integers(0x110000 - 0x800, size=rng.integers(30))
+        text = "".join(chr(c + 0x800 * (c >= 0xD800)) for c in codes) + "".join(rng.choice(known, size=rng.integers(30)))
+        assert VOCABULARY.decode(VOCABULARY.encode(text)) == text
+        marked = names[rng.integers(3)] + text + names[rng.integers(3)]
+        assert VOCABULARY.decode_special(VOCABULARY.encode_special(marked, names), names) == marked
+
+
+@pytest.mark.slow
+def test_a_thousand_merges_of_a_megabyte():
+    """1.1 s on the machine that this was written on (--durations 1); the target is 20."""
+    assert len(bpe.learn((manual() * 3)[:1_000_000], 1000)) == 1000
+
+
 def test_special_tokens_have_numbers_and_no_text():
     assert VOCABULARY.decode([0, 1, *VOCABULARY.encode("low"), 2]) == "low" and len(VOCABULARY) == 290
     assert "".join(VOCABULARY.stream([0, *VOCABULARY.encode("é"), 2])) == "é" and VOCABULARY.count_characters([0, 1, 2]) == 0
@@ -135,10 +153,20 @@ def test_the_kinds_that_recipes_offer():
     assert set(data.TOKENS) == {"characters", "bytes", "bpe"} and type(vocabulary("bytes", "abc", 512, 2)) is Bytes
 
 
+def test_bytes_survive_json_and_a_memory_of_no_characters_is_a_sentence():
+    again = remembered(json.loads(json.dumps(Bytes(2).to_json())), reserved=2)
+    assert type(again) is Bytes and again.encode("é").tolist() == Bytes(2).encode("é").tolist()
+    for saved, words in (("", "is empty"), ("ab\ud800", "half of a surrogate pair"), (3, "got int"), ({"kind": "bytes"}, "reserved"), ({"kind": "bytes", "reserved": 1}, "where 0 are needed")):
+        with refuses(ValueError, words):
+            remembered(saved)
+
+
 @pytest.mark.parametrize(("saved", "words"), [
     ({}, "no vocabulary"), ({"merges": ["97 98"]}, "reserved"), ({"merges": [[97, 98]], "reserved": 0}, "no vocabulary"),
     ({"merges": ["a b"], "reserved": 0}, "no vocabulary"), ({"merges": ["97"], "reserved": 0}, "A merge is a pair"), ({"merges": ["97 256"], "reserved": 0}, "below 256"),
-    ({"merges": ["-1 97"], "reserved": 0}, "(-1, 97)"), ({"merges": 3, "reserved": 0}, "no vocabulary"),
+    ({"merges": ["-1 97"], "reserved": 0}, "(-1, 97)"), ({"merges": 3, "reserved": 0}, "no vocabulary"), ({"merges": [], "reserved": 10**30}, "0 to 65535"),
+    ({"merges": ["97 98", "97 98"], "reserved": 0}, "twice"), ({"merges": [], "reserved": True}, "reserved"), ({"merges": ["9" * 5000 + " 1"], "reserved": 0}, "no vocabulary"),
+    ({"merges": [f"{n} {n}" for n in [97, *range(256, 320)]], "reserved": 0}, "symbol of 512 bytes"),
 ])  # fmt: skip
 def test_a_spoiled_memory_is_a_sentence(saved, words):
     with refuses(ValueError, words):

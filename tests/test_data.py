@@ -13,7 +13,21 @@ from oracle import refuses, same
 
 import minigrad as mg
 from minigrad import data, generate, random, train
-from minigrad.data import BPE, Buckets, Bytes, Characters, DataLoader, PairDataset, Shuffled, TextDataset, order, padded, random_split, reading, tokenfile
+from minigrad.data import (
+    BPE,
+    Buckets,
+    Bytes,
+    Characters,
+    DataLoader,
+    PairDataset,
+    Shuffled,
+    TextDataset,
+    order,
+    padded,
+    random_split,
+    reading,
+    tokenfile,
+)
 from minigrad.data.loader import nan_in
 from minigrad.data.reading import LongText, read
 from minigrad.data.text import encoded, learned
@@ -104,6 +118,7 @@ def test_the_recipe_text_learns_the_same_from_a_large_text(story, in_small_piece
     def losses(**settings):
         mg.manual_seed(0)
         one = Text(dict(text=story, steps=3, d_model=8, layers=1, heads=2, d_ff=8, context=8, batch_size=4, **settings))
+        assert ("cache" in (one.note or "")) == (tokenfile.LARGE == 0)
         return [row["loss"] for row in fit(one, one.model())], one.evaluate(one.model(), final=True).keys()
 
     for settings in ({}, {"tokens": "bytes"}, {"tokens": "bpe", "vocab_size": 270}):

@@ -18,6 +18,7 @@ from minigrad.data import TOKENS, Shuffled, remembered
 from minigrad.data.order import permutation
 from minigrad.data.reading import LongText
 from minigrad.data.text import encoded, learned, windows
+from minigrad.data.tokenfile import TokenFile
 from minigrad.modes import no_grad
 from minigrad.trainer import Recipe
 from models import decoding
@@ -55,6 +56,8 @@ class Text(Recipe):
         self.settings["vocabulary"] = self.vocabulary.to_json()
         if not known:
             self.settings["example"] = self._first_word()
+            if isinstance(kept := self.split()[0], TokenFile):
+                self.note = f"The text is long: its tokens were written to {kept.path}. They serve the next run too; delete them when you like."
         self.example = self.settings.get("example", "")  # a run remembers it too
 
     def _text(self):

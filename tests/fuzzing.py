@@ -1,0 +1,256 @@
+"""python tests/fuzzing.py [COUNT] [READER ...]: hostile files for everything that reads one, COUNT inputs for each reader; prints the totals.
+
+A reader may give a result or one of our sentences. Anything else is a crash; what takes longer than SECONDS, a hang; and the process
+may not have more memory than LIMIT. Nothing may start a program, unpickle, or write outside the folder. Knows files; no models.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import struct
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from minigrad import checkpoints, saving, tensor
+from minigrad.data import Characters, PairDataset, remembered
+from minigrad.data.reading import LongText
+from minigrad.data.text import encoded, learned
+from models.recipes import RecipeProblem, find, load_run
+
+SECONDS, LIMIT = 10, 2 << 30
+OURS = (ValueError, saving.FileProblem, RecipeProblem, RuntimeError)  # exactly these; RuntimeError is load_state_dict's
+FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "pickle.find_class")
+
+# ---------------------------------------------------------------- inputs
+
+NUMBERS = st.integers() | st.sampled_from([-1, 0, 2**31, 2**63, 2**64, 10**30]) | st.floats()
+TEXTS = st.text(max_size=8) | st.sampled_from(["../../etc/passwd", "a\0b", "/dev/zero", "/", "NaN", "9" * 5000, "256 256", "\ud800", "dates", "x.py"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inside: st.lists(inside, max_size=4) | st.dictionaries(TEXTS, inside, max_size=3),
+    max_leaves=6,
+)
+EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 9), st.binary(max_size=9)), min_size=1, max_size=4)
+RAW = st.binary(max_size=200) | st.integers(1, 200_000).map(lambda n: b"[" * n) | st.integers(1, 50_000).map(lambda n: b'{"a":' * n)
+
+
+def edited(valid):
+    """Bytes that were valid, with some cut out and some put in, or their end cut off."""
+
+    def apply(edits):
+        data = valid
+        for place, gone, new in edits:
+            at = int(place * len(data))
+            data = data[:at] + new + data[at + gone :]
+        return data
+
+    return EDITS.map(apply) | st.integers(0, len(valid)).map(lambda n: valid[:n])
+
+
+def spoiled(valid):
+    """A JSON value in which some parts have been replaced by others."""
+
+    def places(value, path=()):
+        yield path
+        for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+            yield from places(value[key], (*path, key))
+
+    def apply(changes):
+        data = json.loads(json.dumps(valid))
+        for path, value in changes:
+            inside = data
+            with contextlib.suppress(LookupError, TypeError):
+                for key in path[:-1]:
+                    inside = inside[key]
+                inside[path[-1]] = value
+        return data
+
+    return st.lists(st.tuples(st.sampled_from([path for path in places(valid) if path]), VALUES), min_size=1, max_size=3).map(apply)
+
+
+def as_json(values):
+    return values.map(lambda value: json.dumps(value).encode())
+
+
+def headers():
+    """Safetensors files: entries of any dtype, shape and place in the data, some with a length of header that is a lie."""
+    number = st.integers(0, 40) | st.sampled_from([-1, -8, 2**31, 2**62, 2**64])
+    kind = st.sampled_from("F32 F32 F64 F16 BF16 I64 U8 BOOL C64 F8_E4M3 F4 XX".split())
+    entry = st.fixed_dictionaries({"dtype": kind, "shape": st.lists(number, max_size=3) | st.just([1] * 99), "data_offsets": st.lists(number, min_size=2, max_size=2)})
+    note = st.dictionaries(TEXTS, VALUES, max_size=2)
+    header = st.dictionaries(TEXTS, entry | VALUES, max_size=3) | note.map(lambda inside: {"__metadata__": inside})
+
+    def whole(header, length, data, twice):
+        text = json.dumps(header).encode()
+        text = text[:-1] + b"," + text[1:] if twice and len(text) > 2 else text  # every name twice
+        return struct.pack("<Q", len(text) if length is None else length % 2**64) + text + data
+
+    return st.builds(whole, header, st.none() | st.none() | number, st.binary(max_size=64), st.booleans())
+
+
+# ---------------------------------------------------------------- readers
+
+
+class Files:
+    """A folder with a run and a file of each kind, all valid, from which the inputs are made."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.run, self.file = self.folder / "run", self.folder / "file"
+        self.run.mkdir()
+        recipe = find("sort")(dict(d_model=8, layers=1, heads=2, d_ff=8, length=3))
+        self.config = {"recipe": "sort", "seed": 0, "settings": recipe.settings, "version": 1}
+        saving.save_tensors(self.run / "model.safetensors", recipe.model().state_dict())
+        self.weights = (self.run / "model.safetensors").read_bytes()
+        text = find("text")(dict(vocabulary="abc ", d_model=8, layers=1, heads=2, d_ff=8, context=8, example=""))
+        self.other = {"recipe": "text", "seed": 0, "settings": text.settings}
+        saving.save_tensors(self.file, text.model().state_dict())
+        self.others_weights = self.file.read_bytes()
+        checkpoints.write(self.file, {"step": 3, "best": None, "model": {"a": tensor([1.0, 2.0])}, "list": [np.arange(3), "x", 1.5]})
+        self.checkpoint = self.file.read_bytes()
+
+    def inputs(self):
+        """{reader: (inputs, function of one input)}."""
+        bpe = {"kind": "bpe", "reserved": 0, "merges": ["97 98", "256 99", "32 257"]}
+        doubled = st.integers(2, 80).map(lambda n: bpe | {"merges": ["97 97", *(f"{256 + i} {256 + i}" for i in range(n))]})
+        pairs = "Hi.\tHallo.\r\n\nGo!\tGeh!\t日本\n".encode() * 3
+        rows = b"".join(json.dumps({"step": i, "loss": 1 / (i + 1), "samples": [["a", "b", None]]}).encode() + b"\n" for i in range(5))
+        configs = as_json(spoiled(self.config) | spoiled(self.other)) | edited(json.dumps(self.config).encode())
+        prose = "the cät sat on\r\nthe mat. 日本 😀 ".encode("utf-8-sig") * 9
+        return {
+            "safetensors": (headers() | edited(self.weights) | RAW, self.written(saving.load_tensors)),
+            "weights of a run": (edited(self.weights) | RAW, self.weights_of_a_run),
+            "checkpoint": (edited(self.checkpoint) | RAW, self.written(checkpoints.read)),
+            "config.json": (configs | as_json(VALUES) | RAW, self.config_of_a_run),
+            "tokenizer JSON": (spoiled(bpe) | doubled | VALUES | st.text(max_size=9), tokenizer),
+            "pairs": (edited(pairs) | RAW, self.written(PairDataset)),
+            "text": (edited(prose) | RAW | st.just(b"\0" * 99), self.written(text_of)),
+            "metrics.jsonl": (edited(rows) | RAW, self.written(metrics)),
+        }  # fmt: skip
+
+    def written(self, read):
+        def reader(data):
+            self.file.write_bytes(data)
+            read(self.file)
+
+        return reader
+
+    def weights_of_a_run(self, data):
+        (self.run / "config.json").write_text(json.dumps(self.config))
+        (self.run / "model.safetensors").write_bytes(data)
+        load_run(self.run)
+
+    def config_of_a_run(self, data):
+        (self.run / "model.safetensors").write_bytes(self.others_weights if b'"text"' in data else self.weights)
+        (self.run / "config.json").write_bytes(data)
+        recipe, model = load_run(self.run)
+        recipe.answer(model, ["abc"]) if recipe.name == "sort" else recipe.vocabulary.encode("abc")
+
+
+def tokenizer(value):
+    vocabulary = remembered(value)
+    numbers = vocabulary.encode(vocabulary.decode(range(len(vocabulary))) if isinstance(vocabulary, Characters) else "abc 日")
+    vocabulary.decode(numbers)
+
+
+def text_of(path):
+    text = LongText(path=path)
+    for tokens in ("characters", "bytes", "bpe"):
+        vocabulary = learned(text, tokens, 270)
+        training, validation = encoded(text, vocabulary)
+        training, validation = vocabulary.decode(training), vocabulary.decode(validation)
+        assert len(training + validation) == len(text), "a text must come back"
+
+
+def metrics(path):
+    lines = saving.Lines(path)
+    try:
+        lines.keep(3)
+    finally:
+        lines.close()
+
+
+# ---------------------------------------------------------------- trying them
+
+
+class Watch:
+    """Says no to what no reader has to do, while it is on; and raises in a reader that does not come to an end."""
+
+    def __init__(self):
+        self.folder = None
+        sys.addaudithook(self)  # for good: Python has no way to take one off again
+
+    def __call__(self, event, arguments):
+        if self.folder is None:
+            return
+        writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
+        if event in FORBIDDEN or (writes and not str(arguments[0]).startswith((self.folder, "/dev/null"))):
+            raise AssertionError(f"a reader did this: {event} {arguments!r:.200}")
+
+    @contextlib.contextmanager
+    def on(self, folder):
+        self.folder, before = str(folder), signal.signal(signal.SIGALRM, self.hangs)
+        signal.alarm(SECONDS)
+        try:
+            yield
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
+            self.folder = None
+
+    @staticmethod
+    def hangs(*_):
+        raise TimeoutError(f"a reader took longer than {SECONDS} s")
+
+
+WATCH = Watch()
+
+
+def fuzz(inputs, read, folder, count):
+    """(inputs tried, refused with a sentence); raises where a reader does anything else."""
+    tried, refused = [], []
+
+    @settings(max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.shrink])
+    @given(inputs)
+    def once(value):
+        tried.append(1)
+        try:
+            with WATCH.on(folder), np.errstate(all="ignore"):
+                read(value)
+        except OURS as problem:
+            assert type(problem) in OURS and len(str(problem).split()) > 4, f"no sentence of ours: {problem!r}"
+            refused.append(1)
+
+    once()
+    return len(tried), len(refused)
+
+
+def main(count=1000, *names):
+    resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
+    total = failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (inputs, read) in Files(folder).inputs().items():
+            if names and name not in names:
+                continue
+            try:
+                tried, refused = fuzz(inputs, read, folder, int(count))
+                total += tried
+                print(f"{name:18s} {tried:8,d} inputs, {refused:8,d} refused with a sentence, {tried - refused:8,d} read", flush=True)
+            except BaseException as error:
+                failures += 1
+                print(f"{name:18s} FAILED: {type(error).__name__}: {error!s:.500}\n{getattr(error, '__notes__', '')!s:.1500}", flush=True)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"{total:,} inputs, {failures} readers with crashes or hangs, peak memory {memory} MB")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.exit(main(*sys.argv[1:]))
