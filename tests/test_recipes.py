@@ -13,6 +13,7 @@ from oracle import refuses, same
 import minigrad as mg
 from minigrad import generate, train
 from minigrad.data import Characters
+from minigrad.showing import sample_lines
 from minigrad.trainer import fit
 from models.bert import IGNORED
 from models.recipes import MODULES, find, load_run
@@ -278,7 +279,7 @@ def test_hidden_characters_are_asked_for_and_shown_as_holes(book):
     assert 0.05 < (asked != IGNORED).mean() < 0.3 and (seen == MASK).any()
     same(seen[asked == IGNORED], one.vocabulary.encode(one.vocabulary.decode(seen[asked == IGNORED])))
     samples = one.samples(one.model().eval())
-    lines = [line.removeprefix("      | ") for line in train.sample_lines(samples)[1:]]
+    lines = [line.removeprefix("      | ") for line in sample_lines(samples)[1:]]
     assert [line[:9] for line in lines] == ["source   ", "truth    ", "guess   »"]
     shown, text, filled = (line[9:] for line in lines)
     assert "_" in shown and len(shown) == len(filled) == len(text) == 24
