@@ -70,12 +70,14 @@ class Checkpoints:
         except OSError as error:
             return self._failed(f"{self.folder / FOLDER} could not be made: {error.strerror}.")
         self._keep(self.training.done)
+        self._said = None
         return True
 
     def _failed(self, sentence):
-        if sentence != self._said:
-            self.warn(sentence)
-        self._said = sentence
+        reason = re.sub(r"\d+", "", sentence)
+        if reason != self._said:  # once, not at every step until there is room
+            self.warn(f"{sentence} The training goes on without.")
+        self._said = reason
         return False
 
     def _keep(self, step):

@@ -56,7 +56,8 @@ def carry_on(run, attended, say):
             raise
     stopped = stop.asked and not training.over
     if stopped:
-        print(f"Stopped after {training.done} steps; what was learned so far is kept, {left(run, checkpoints)}", flush=True)
+        kept_it = "what was learned so far is kept, " * (checkpoints.saved[-1:] == [training.done])
+        print(f"Stopped after {training.done} steps; {kept_it}{left(run, checkpoints)}", flush=True)
     if stopped and stop.asked != signal.SIGINT:  # who sends SIGTERM does not wait for a test
         diary.stopped(run.folder, run.log.rows)
         return stop.status

@@ -6,7 +6,7 @@ twice      of the batch at which two SIGINT come        full    of the batch fro
 later      milliseconds after the first batch, in which SIGKILL comes whatever is going on
 before write, middle of write, before rename, after rename   of the file at which SIGKILL comes
 nothing
-What comes after the training (the test and the pictures) is left out, unless it is to be seen.
+What comes after the training, the test and the pictures, is left out.
 """
 
 import builtins
@@ -85,15 +85,16 @@ def at_write(number, how):
     saving.write_bytes = writing
 
 
-def main(how, number, *arguments, see=False):
+def main(how, number, *arguments):
+    if how in ("SIGINT", "twice"):  # also where this was started in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if how in AT_BATCH:
         at_batch(int(number), AT_BATCH[how])
     elif how in WRITES:
         at_write(int(number), how)
     elif how == "later":
         at_batch(0, threading.Timer(int(number) / 1000, kill).start)
-    if not see:
-        showing.finish = lambda *given: None
+    showing.finish = lambda *given: None
     return train.main([*arguments])
 
 
