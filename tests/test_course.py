@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from tutorials.runner import isolation
 from tutorials.runner.answers import key_of, module_of, played
 from tutorials.runner.lessons import lessons
-from tutorials.runner.notebooks import is_fresh
+from tutorials.runner.notebooks import is_fresh, run
 from tutorials.runner.verdict import compare
 
 ROOT = Path(__file__).parent.parent
@@ -65,6 +66,17 @@ def test_a_notebook_is_fresh(lesson):
     assert len(book["cells"]) == len(re.findall(r"^# %%", lesson.text("lesson.py"), re.M))
     assert all(cell["execution_count"] for cell in code if "".join(cell["source"]).strip()) and any(cell["outputs"] for cell in code)
     assert not [out for cell in code for out in cell["outputs"] if out["output_type"] == "error"]
+
+
+def test_a_notebook_that_is_made_now_is_the_one_that_lies_there():
+    pytest.importorskip("jupytext", reason='jupytext is not installed (pip install -e ".[notebook]")')
+    pytest.importorskip("nbclient", reason='nbclient is not installed (pip install -e ".[notebook]")')
+    lesson = LESSONS[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the libraries that run it
+        made, there = run(lesson), json.loads(lesson.text("lesson.ipynb"))
+    assert [cell.source for cell in made.cells] == ["".join(cell["source"]) for cell in there["cells"]]
+    assert [len(cell.get("outputs", ())) for cell in made.cells] == [len(cell.get("outputs", ())) for cell in there["cells"]]
 
 
 @each_lesson

@@ -67,7 +67,7 @@ def isolated():
 def helpful():
     """What makes things nicer, and what does as well without."""
     jupyter = any(importlib.util.find_spec(name) for name in ("jupyterlab", "notebook"))
-    yield ("ok", "Jupyter") if jupyter else ("without", 'Jupyter: pip install -e ".[notebook]" to open lesson.ipynb; VS Code opens it too; or run lesson.py')
+    yield ("ok", "Jupyter") if jupyter else ("without", "Jupyter: pip install jupyterlab to open lesson.ipynb; VS Code opens it too; or run lesson.py")
     dot = shutil.which("dot") or importlib.util.find_spec("graphviz_pure")
     yield ("ok", "a renderer for graphs") if dot else ("without", 'Graphviz\' dot: pip install -e ".[draw]" draws graphs without it; else you get their text')
     yield ("ok", "PyTorch, to compare with") if importlib.util.find_spec("torch") else ("without", "PyTorch: no lesson needs it")

@@ -5,6 +5,7 @@ hash of the lesson it was made from.
 """
 
 import hashlib
+import importlib.util
 import json
 
 from tutorials.runner.lessons import CourseError, lessons
@@ -23,22 +24,34 @@ def is_fresh(lesson):
 
 def make(chosen):
     """Write the notebooks of these lessons; of none: of all that are not fresh."""
-    try:
-        import jupytext
-        import nbclient
-    except ImportError as error:
-        raise CourseError(f'notebooks are made with jupytext and nbclient, and {error.name} is not installed: pip install -e ".[notebook]"') from None
+    import_or_say("jupytext", "nbclient")
+    import jupytext
+
     for lesson in chosen or [lesson for lesson in lessons() if not is_fresh(lesson)]:
-        book = jupytext.read(lesson.folder / "lesson.py", fmt="py:percent")
-        book.metadata = {
-            "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
-            "language_info": {"name": "python"},
-            "minigrad": {"source_sha256": digest(lesson)},
-        }
-        nbclient.NotebookClient(book, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(lesson.folder)}}).execute()
-        for number, cell in enumerate(book.cells):
-            cell.id = f"cell-{number}"
-            cell.metadata = {}
+        book = run(lesson)
         jupytext.write(book, lesson.folder / "lesson.ipynb")
         print(f"Saved {lesson.folder.name}/lesson.ipynb: {len(book.cells)} cells.")
     return 0
+
+
+def run(lesson):
+    """A lesson as a notebook with outputs; the same text gives the same notebook, but for what its cells print."""
+    import jupytext
+    import nbclient
+
+    book = jupytext.read(lesson.folder / "lesson.py", fmt="py:percent")
+    book.metadata = {
+        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+        "language_info": {"name": "python"},
+        "minigrad": {"source_sha256": digest(lesson)},
+    }
+    nbclient.NotebookClient(book, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(lesson.folder)}}).execute()
+    for number, cell in enumerate(book.cells):
+        cell.id, cell.metadata = f"cell-{number}", {}
+    return book
+
+
+def import_or_say(*names):
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        raise CourseError(f'notebooks are made with jupytext and nbclient, and {missing[0]} is not installed: pip install -e ".[notebook]"')
