@@ -44,7 +44,7 @@ class TextDataset:
 def windows(numbers, starts, length):
     """(tokens (B, T), the ones that follow (B, T)) from each start."""
     rows = np.array([numbers[start : start + length + 1] for start in starts], np.int64).reshape(-1, length + 1)
-    return rows[:, :-1], rows[:, 1:]
+    return rows[:, :-1].copy(), rows[:, 1:].copy()  # each in one piece of memory, as whoever flattens it expects
 
 
 def nine_tenths(length):
