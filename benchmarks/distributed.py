@@ -15,12 +15,13 @@ import numpy as np
 
 from benchmarks import dates, gpt
 from minigrad import optim
-from minigrad.distributed import Ranks
+from minigrad.distributed import BUCKET_BYTES, Ranks
 from minigrad.job import world
 from minigrad.machine import blas_threads, keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
 from minigrad.sharing import Sharing
 
+NEVER = 10**9  # the weights are not compared: in the turns of one process the other's stay behind
 ONE_BUCKET = 2**40  # larger than any model: nothing travels before the reverse pass is over
 
 
@@ -69,11 +70,11 @@ def ways(comm):
     """name -> (does every process take part?, backward(recipe, model, batch))."""
     found = {"1 process, 1 thread": (False, partial(alone, 1)), "1 process, 2 threads share products": (False, partial(alone, 2))}
     found["1 process, 2 threads share the batch"] = (False, Sharing(2).backward)
-    for name, ranks in {
-        "overlapped": Ranks(comm), "after backward": Ranks(comm, ONE_BUCKET), "overlapped, MPI_Iallreduce": WithAllreduce(comm),
-        "after backward, MPI_Iallreduce": WithAllreduce(comm, ONE_BUCKET), "no sum (wrong)": Alone(comm, check_every=10**9),
-    }.items():  # fmt: skip
-        found[f"{comm.size} processes, {name}"] = (True, ranks.backward)
+    for name, kind, bytes_ in (
+        ("overlapped", Ranks, BUCKET_BYTES), ("after backward", Ranks, ONE_BUCKET), ("overlapped, MPI_Iallreduce", WithAllreduce, BUCKET_BYTES),
+        ("after backward, MPI_Iallreduce", WithAllreduce, ONE_BUCKET), ("no sum (wrong)", Alone, BUCKET_BYTES),
+    ):  # fmt: skip
+        found[f"{comm.size} processes, {name}"] = (True, kind(comm, bytes_, check_every=NEVER).backward)
     return found
 
 
@@ -84,7 +85,7 @@ def rest(comm):
         time.sleep(0.002)
 
 
-def turn(comm, everyone, backward, job, steps, threads=1):
+def turn(comm, everyone, backward, job, steps):
     """Seconds a step, on rank 0; the others take part or rest."""
     recipe, model, optimizer, batches = job
     rest(comm)
@@ -104,7 +105,7 @@ def turn(comm, everyone, backward, job, steps, threads=1):
 
 
 def measured(comm, tiny=False, rounds=9, steps=20):
-    """{job: {way: [seconds a step, a round each]}}; the weights wander apart between ways, and nobody minds: time is measured."""
+    """{job: {way: [seconds a step, a round each]}}."""
     keep_freed_memory()
     found = {}
     for name, build in JOBS.items():
