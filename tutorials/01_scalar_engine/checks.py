@@ -21,7 +21,7 @@ numerical_derivative = lesson.exercise(
 
 @numerical_derivative.check("x**3 with a wide nudge, where the two sides differ")
 def _(my, rng):
-    return [my.numerical_derivative(lambda x: x**3, x, h=0.1) for x in (0.0, 1.0, -2.0)]
+    return {f"the slope at x = {x}": my.numerical_derivative(lambda x: x**3, x, h=0.1) for x in (0.0, 1.0, -2.0)}
 
 
 @numerical_derivative.check("1/x at a random point with the h that is given by default", tolerance=1e-6)
@@ -31,7 +31,7 @@ def _(my, rng):
 
 @numerical_derivative.check("a straight line: its slope, whatever h is")
 def _(my, rng):
-    return [my.numerical_derivative(lambda x: 3 * x - 1, 2.0, h) for h in (1.0, 0.5, 0.01)]
+    return {f"the slope with h = {h}": my.numerical_derivative(lambda x: 3 * x - 1, 2.0, h) for h in (1.0, 0.5, 0.01)}
 
 
 numerical_derivative.wrong(
@@ -73,12 +73,14 @@ by_hand = lesson.exercise(
 
 @by_hand.check("at a = 0, where tanh is 0 and its slope 1")
 def _(my, rng):
-    return list(my.by_hand(0.0, 2.0, 5.0))
+    return dict(zip(("the gradient dL/da", "the gradient dL/db", "the gradient dL/dc"), my.by_hand(0.0, 2.0, 5.0)))
 
 
-@by_hand.check("at random points")
+@by_hand.check("at five random points")
 def _(my, rng):
-    return [list(my.by_hand(*map(float, rng.standard_normal(3)))) for _ in range(5)]
+    names = ("the gradient dL/da", "the gradient dL/db", "the gradient dL/dc")
+    found = [my.by_hand(*map(float, rng.standard_normal(3))) for _ in range(5)]
+    return dict(zip(names, [list(column) for column in zip(*found)]))
 
 
 by_hand.wrong(
@@ -99,6 +101,24 @@ by_hand.wrong(
     "b * c *",
 )
 
+by_hand.wrong(
+    "The factor c before the tanh is missing from dL/da: what arrives through c * tanh(a) is c times the slope of tanh.",
+    "b + c * (1 - t * t)",
+    "b + (1 - t * t)",
+)
+by_hand.wrong("The tanh is of a, not of c: c stands before it as a factor.", "math.tanh(a)", "math.tanh(c)")
+by_hand.wrong(
+    "dL/dc is what stands beside c, and that is tanh(a), not tanh(c).",
+    "a, t",
+    "a, math.tanh(c)",
+)
+by_hand.wrong(
+    "In dL/dc you took the slope of tanh. c is not inside the tanh but in front of it: its slope is the other factor.",
+    "a, t",
+    "a, 1 - t * t",
+)
+by_hand.wrong("In a * b each factor's slope is the *other* factor, so dL/db is not b.", ", a, t", ", b, t")
+
 # ---------------------------------------------------------------- Value
 
 value = lesson.exercise(
@@ -114,40 +134,98 @@ value = lesson.exercise(
 
 @value.check("x + y: the value and both slopes")
 def _(my, rng):
+    def look(y):
+        pairs = [pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None for pair in getattr(y, "parents", ())]
+        kind = "a Value with pairs of a parent and a number" if isinstance(y, my.Value) else "a plain number, no Value"
+        kind = "a Value whose parents are no pairs (parent, slope)" if None in pairs else kind
+        kind = "a Value with a slope that is no plain number" if any(p and isinstance(p[1], my.Value) for p in pairs) else kind
+        slopes = [float(pair[1]) for pair in pairs] if kind.endswith("a number") else []
+        return {
+            "the result": kind,
+            "the value": y.data if isinstance(y, my.Value) else None,
+            "the slopes": slopes,
+            "parents": [p and p[0] for p in pairs],
+        }
+
     x, y = my.Value(3.0), my.Value(-2.0)
-    z = x + y
-    return [z.data, [float(slope) for _, slope in z.parents], [parent is v for (parent, _), v in zip(z.parents, (x, y))]]
+    seen = look(x + y)
+    seen["the parents are the two operands, in their order"] = all(p is v for p, v in zip(seen.pop("parents"), (x, y)))
+    return seen
 
 
 @value.check("x * y: the value and both slopes")
 def _(my, rng):
+    def look(y):
+        pairs = [pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None for pair in getattr(y, "parents", ())]
+        kind = "a Value with pairs of a parent and a number" if isinstance(y, my.Value) else "a plain number, no Value"
+        kind = "a Value whose parents are no pairs (parent, slope)" if None in pairs else kind
+        kind = "a Value with a slope that is no plain number" if any(p and isinstance(p[1], my.Value) for p in pairs) else kind
+        slopes = [float(pair[1]) for pair in pairs] if kind.endswith("a number") else []
+        return {
+            "the result": kind,
+            "the value": y.data if isinstance(y, my.Value) else None,
+            "the slopes": slopes,
+            "parents": [p and p[0] for p in pairs],
+        }
+
     x, y = my.Value(3.0), my.Value(-2.0)
-    z = x * y
-    return [z.data, [float(slope) for _, slope in z.parents], [parent is v for (parent, _), v in zip(z.parents, (x, y))]]
+    seen = look(x * y)
+    seen["the parents are the two operands, in their order"] = all(p is v for p, v in zip(seen.pop("parents"), (x, y)))
+    return seen
 
 
 @value.check("x**n for n = 3, 2, 1, -1, 0.5")
 def _(my, rng):
-    found = [my.Value(2.5) ** n for n in (3, 2, 1, -1, 0.5)]
-    return [[y.data, [float(slope) for _, slope in y.parents]] for y in found]
+    def look(y):
+        pairs = [pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None for pair in getattr(y, "parents", ())]
+        kind = "a Value with pairs of a parent and a number" if isinstance(y, my.Value) else "a plain number, no Value"
+        kind = "a Value whose parents are no pairs (parent, slope)" if None in pairs else kind
+        kind = "a Value with a slope that is no plain number" if any(p and isinstance(p[1], my.Value) for p in pairs) else kind
+        slopes = [float(pair[1]) for pair in pairs] if kind.endswith("a number") else []
+        return {"the result": kind, "the value": y.data if isinstance(y, my.Value) else None, "the slopes": slopes}
+
+    return {f"for 2.5**{n}": look(my.Value(2.5) ** n) for n in (3, 2, 1, -1, 0.5)}
 
 
 @value.check("x**0 at 0 and elsewhere, x**1 and x**2 at 0 and at -3")
 def _(my, rng):
-    found = [my.Value(x) ** n for x, n in ((0.0, 0), (2.0, 0), (0.0, 1), (0.0, 2), (-3.0, 2))]
-    return [[y.data, [float(slope) for _, slope in y.parents]] for y in found]
+    def look(y):
+        pairs = [pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None for pair in getattr(y, "parents", ())]
+        kind = "a Value with pairs of a parent and a number" if isinstance(y, my.Value) else "a plain number, no Value"
+        kind = "a Value whose parents are no pairs (parent, slope)" if None in pairs else kind
+        kind = "a Value with a slope that is no plain number" if any(p and isinstance(p[1], my.Value) for p in pairs) else kind
+        slopes = [float(pair[1]) for pair in pairs] if kind.endswith("a number") else []
+        return {"the result": kind, "the value": y.data if isinstance(y, my.Value) else None, "the slopes": slopes}
+
+    cases = ((0.0, 0), (2.0, 0), (0.0, 1), (0.0, 2), (-3.0, 2))
+    return {f"for x**{n} at x = {x}": look(my.Value(x) ** n) for x, n in cases}
 
 
 @value.check("tanh, near 0 and far out")
 def _(my, rng):
-    found = [my.Value(x).tanh() for x in (0.0, 0.5, -1.5, 20.0)]
-    return [[y.data, [float(slope) for _, slope in y.parents]] for y in found]
+    def look(y):
+        pairs = [pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None for pair in getattr(y, "parents", ())]
+        kind = "a Value with pairs of a parent and a number" if isinstance(y, my.Value) else "a plain number, no Value"
+        kind = "a Value whose parents are no pairs (parent, slope)" if None in pairs else kind
+        kind = "a Value with a slope that is no plain number" if any(p and isinstance(p[1], my.Value) for p in pairs) else kind
+        slopes = [float(pair[1]) for pair in pairs] if kind.endswith("a number") else []
+        return {"the result": kind, "the value": y.data if isinstance(y, my.Value) else None, "the slopes": slopes}
+
+    return {f"for tanh of {x}": look(my.Value(x).tanh()) for x in (0.0, 0.5, -1.5, 20.0)}
 
 
 @value.check("plain numbers on either side: 2 + x, x + 2, 2 * x, x * 2")
 def _(my, rng):
+    def look(y):
+        pairs = [pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None for pair in getattr(y, "parents", ())]
+        kind = "a Value with pairs of a parent and a number" if isinstance(y, my.Value) else "a plain number, no Value"
+        kind = "a Value whose parents are no pairs (parent, slope)" if None in pairs else kind
+        kind = "a Value with a slope that is no plain number" if any(p and isinstance(p[1], my.Value) for p in pairs) else kind
+        slopes = [float(pair[1]) for pair in pairs] if kind.endswith("a number") else []
+        return {"the result": kind, "the value": y.data if isinstance(y, my.Value) else None, "the slopes": sorted(slopes)}
+
     x = my.Value(3.0)
-    return [[y.data, [float(slope) for parent, slope in y.parents if parent is x]] for y in (2 + x, x + 2, 2 * x, x * 2)]
+    return {"for 2 + x": look(2 + x), "for x + 2": look(x + 2), "for 2 * x": look(2 * x), "for x * 2": look(x * 2)}
 
 
 value.wrong(
@@ -181,6 +259,37 @@ value.wrong(
     "1 - self.data * self.data",
 )
 value.wrong("The slope of tanh is 1 - y², not 1 - y: the square is missing.", "1 - y * y", "1 - y")
+
+value.wrong(
+    "In __mul__ your slopes are Values. A slope is a plain number: the other operand's `.data`.",
+    "((self, other.data), (other, self.data))",
+    "((self, other), (other, self))",
+)
+value.wrong(
+    "In __pow__ you raised self, which is a Value, so the slope is one too (and makes another, and so on). Use self.data.",
+    "n * self.data ** (n - 1)",
+    "n * self ** (n - 1)",
+)
+value.wrong(
+    "In __pow__ a comma is missing: ((self, slope)) is the pair itself. A tuple that holds one pair is written ((self, slope),).",
+    "((self, n * self.data ** (n - 1) if n else 0.0),)",
+    "((self, n * self.data ** (n - 1) if n else 0.0))",
+)
+value.wrong(
+    "In tanh a comma is missing: ((self, slope)) is the pair itself. A tuple that holds one pair is written ((self, slope),).",
+    "((self, 1 - y * y),)",
+    "((self, 1 - y * y))",
+)
+value.wrong(
+    "__add__ returns a plain number. Return a new Value that holds it, and its pairs (parent, slope).",
+    "Value(self.data + other.data, ((self, 1.0), (other, 1.0)))",
+    "self.data + other.data",
+)
+value.wrong(
+    "The sum is right, but the new Value has no parents, so no gradient can go back. Give the pairs (parent, slope) as well.",
+    "Value(self.data + other.data, ((self, 1.0), (other, 1.0)))",
+    "Value(self.data + other.data)",
+)
 
 # ---------------------------------------------------------------- newest_first
 
@@ -218,7 +327,7 @@ def _(my, rng):
     y = my.Value(-1.0, ((x, 1.0),))
     later = my.Value(7.0, ((y, 1.0), (other, 1.0)))
     z = my.Value(0.0, ((y, 1.0), (x, 1.0)))
-    return [[node.data for node in my.newest_first(z)], later.grad]
+    return {"the numbers in your list": [node.data for node in my.newest_first(z)], "the grad of what was left out": later.grad}
 
 
 @newest_first.check("a leaf alone")
@@ -226,12 +335,25 @@ def _(my, rng):
     return [node.data for node in my.newest_first(my.Value(4.0))]
 
 
-@newest_first.check("12 doublings: 13 nodes, each once")
+@newest_first.check("12 doublings: 13 nodes, each once, and each asked for its parents once or a few times")
 def _(my, rng):
-    z = my.Value(0)
+    asked = []
+
+    class Asked(my.Value):
+        @property
+        def parents(self):
+            asked.append(self)
+            return self.pairs
+
+        @parents.setter
+        def parents(self, pairs):
+            self.pairs = pairs
+
+    z = Asked(0)
     for i in range(12):
-        z = my.Value(i + 1, ((z, 1.0), (z, 1.0)))
-    return [node.data for node in my.newest_first(z)]
+        z = Asked(i + 1, ((z, 1.0), (z, 1.0)))
+    numbers = [node.data for node in my.newest_first(z)]
+    return {"the numbers in your list": numbers, "each was asked for its parents a few times at most": len(asked) <= 13 * 6}
 
 
 @newest_first.check("a chain of 5,000: no recursion")
@@ -284,6 +406,22 @@ newest_first.wrong(
     "if True:",
 )
 
+newest_first.wrong(
+    "The list is right, but you walk along every way through the graph: 12 doublings have 4,096 of them, 40 a million million. Keep a set "
+    "of those you have seen while you walk, and go on from each once.",
+    body="""
+nodes = [z]
+for node in nodes:
+    nodes.extend(parent for parent, _ in node.parents)
+return sorted(set(nodes), key=lambda node: node.born, reverse=True)
+""",
+)
+newest_first.wrong(
+    "`nodes.sort(...)` sorts the list where it stands and returns None. Return the list after it, or use sorted(...).",
+    "return sorted(nodes, key=lambda node: node.born, reverse=True)",
+    "return nodes.sort(key=lambda node: node.born, reverse=True)",
+)
+
 # ---------------------------------------------------------------- backward
 
 backward = lesson.exercise(
@@ -303,7 +441,7 @@ def _(my, rng):
     a = my.Value(12.0, ((x, 4.0), (y, 3.0)))
     z = my.Value(15.0, ((a, 1.0), (x, 1.0)))
     my.backward(z)
-    return [x.grad, y.grad, a.grad, z.grad]
+    return {"the grad of x": x.grad, "the grad of y": y.grad, "the grad of x * y": a.grad, "the grad of z": z.grad}
 
 
 @backward.check("x * x: both factors are the same number")
@@ -311,7 +449,7 @@ def _(my, rng):
     x = my.Value(3.0)
     z = my.Value(9.0, ((x, 3.0), (x, 3.0)))
     my.backward(z)
-    return x.grad
+    return {"the grad of x": x.grad}
 
 
 @backward.check("a number used near the result and far from it: the order counts")
@@ -321,7 +459,7 @@ def _(my, rng):
     w = my.Value(9.0, ((y, 1.0), (x, 1.0)))
     z = my.Value(15.0, ((y, 1.0), (w, 1.0)))
     my.backward(z)
-    return [x.grad, y.grad, w.grad]
+    return {"the grad of x": x.grad, "the grad of y": y.grad, "the grad of w": w.grad}
 
 
 @backward.check("backward twice: leaves add up, what lies between starts anew")
@@ -331,7 +469,7 @@ def _(my, rng):
     z = my.Value(27.0, ((y, 3.0), (x, 9.0)))
     my.backward(z)
     my.backward(z)
-    return [x.grad, y.grad, z.grad]
+    return {"the grad of x, of a leaf": x.grad, "the grad of y, of what lies between": y.grad, "the grad of z": z.grad}
 
 
 @backward.check("two results that share a part")
@@ -342,7 +480,7 @@ def _(my, rng):
     v = my.Value(20.0, ((y, 5.0),))
     my.backward(u)
     my.backward(v)
-    return x.grad
+    return {"the grad of x": x.grad}
 
 
 @backward.check("a chain of 5,000")
@@ -352,7 +490,7 @@ def _(my, rng):
     for _ in range(5000):
         z = my.Value(1.0, ((z, 1.0), (x, 2.0)))
     my.backward(z)
-    return x.grad
+    return {"the grad of x": x.grad}
 
 
 backward.wrong(
@@ -445,14 +583,14 @@ gradient_step = lesson.exercise(
 def _(my, rng):
     w = my.Value(0.0)
     before = my.gradient_step([w], lambda: (w + -3.0) ** 2, 0.1)
-    return [float(before), w.data]
+    return {"the loss it returned": before, "the data of w": w.data}
 
 
 @gradient_step.check("three steps in a row on a sum of two squares")
 def _(my, rng):
     u, v = my.Value(1.0), my.Value(-2.0)
     losses = [my.gradient_step([u, v], lambda: (u * v + 1.0) ** 2 + u * u, 0.05) for _ in range(3)]
-    return [[float(loss) for loss in losses], u.data, v.data]
+    return {"the three losses it returned": losses, "the data of u": u.data, "the data of v": v.data}
 
 
 @gradient_step.check("old gradients do not count")
@@ -485,7 +623,7 @@ return z.data
 """,
 )
 gradient_step.wrong(
-    "You clear the gradients after backward, and with them what you wanted. Clear them before.",
+    "The parameters do not move. Either you clear the gradients after backward, and with them what you wanted: clear them before. Or you change a copy: change each p.data itself.",
     body="""
 z = loss()
 backward(z)
@@ -508,6 +646,17 @@ gradient_step.wrong(
     "You moved the parameters along their own values, not against their gradients.",
     "lr * p.grad",
     "lr * p.data",
+)
+
+gradient_step.wrong(
+    "You return the Value. The loss is wanted as a plain number: its `.data`.",
+    "return z.data",
+    "return z",
+)
+gradient_step.wrong(
+    "`backward` is a function here, and takes the Value that loss() returned: not the function `loss` itself, and not as a method, z.backward().",
+    "backward(z)",
+    "backward(loss)",
 )
 
 # ---------------------------------------------------------------- neuron
@@ -533,7 +682,10 @@ def _(my, rng):
 def _(my, rng):
     weights, bias, x = [my.Value(0.5), my.Value(-1.0)], my.Value(0.25), my.Value(2.0)
     my.backward(my.neuron(weights, bias, [x, 3.0]))
-    return [weights[0].grad, weights[1].grad, bias.grad, x.grad]
+    grads = [weights[0].grad, weights[1].grad, bias.grad, x.grad]
+    return dict(
+        zip(("the grad of weights[0]", "the grad of weights[1]", "the grad of bias", "the grad of the first input"), grads)
+    )
 
 
 @neuron.check("no inputs: the bias, squashed")
@@ -545,7 +697,7 @@ def _(my, rng):
 def _(my, rng):
     weights, bias = [my.Value(0.5), my.Value(-1.0)], my.Value(0.25)
     my.neuron(weights, bias, [1.0, 2.0])
-    return [weights[0].data, weights[1].data, bias.data]
+    return {"the data of weights[0]": weights[0].data, "the data of weights[1]": weights[1].data, "the data of bias": bias.data}
 
 
 neuron.wrong("The bias is missing from the sum.", "total = bias", "total = as_value(0.0)")
@@ -576,4 +728,18 @@ neuron.wrong(
     "The bias is added once for each input. Begin the sum with it, and add only products after that.",
     "total = total + w * x",
     "total = total + w * x + bias",
+)
+neuron.wrong(
+    "`math.tanh` takes plain numbers. Here tanh is a method of the Value: total.tanh().",
+    "total.tanh()",
+    "math.tanh(total)",
+)
+neuron.wrong(
+    "You begin with the bias itself and change its `data`: the neuron's bias is another number afterwards. Make new Values with +.",
+    body="""
+total = bias
+for w, x in zip(weights, inputs, strict=True):
+    total.data += (w * x).data
+return total.tanh()
+""",
 )

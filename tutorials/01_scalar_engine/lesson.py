@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 01 · A scalar engine
 #
-# *Reading: 40 minutes. Exercises: 60 minutes. Needs: Python, and what a function is.*
+# *Reading: 50 minutes. Exercises: 60 minutes. Needs: Python, and what a function is.*
 #
 # A model has thousands of numbers in it, and training asks of each: if this one were a little larger, would the result be
 # better or worse? This lesson builds the program that answers for all of them at once.
@@ -135,11 +135,11 @@ def nudged(fun, args, i, h=1e-6):
 
 
 point = (2.0, -3.0, 10.0)
-by_hand = (9.0, -2.0, -3.0)  # of a, b, c
+from_table = (9.0, -2.0, -3.0)  # of a, b, c
 by_nudging = [nudged(L_of, point, i) for i in range(3)]
 print("L =", L_of(*point), "   by nudging:", np.round(by_nudging, 6))
 assert L_of(*point) == -12.0
-assert np.allclose(by_nudging, by_hand)
+assert np.allclose(by_nudging, from_table)
 
 # %% [markdown]
 # The same as a picture. Values run to the right; the orange arrows are the gradients on their way back. At `b` two of them
@@ -174,8 +174,8 @@ show(
 #
 # $$ \tanh' x = \frac{\cosh x \cdot \cosh x - \sinh x \cdot \sinh x}{\cosh^2 x} = 1 - \tanh^2 x. $$
 #
-# So the slope can be read off the *output*: if $y = \tanh x$, it is $1 - y^2$. The exponential function has been called
-# already, and need not be called again. Let us check the table at a point.
+# So the slope can be read off the *output*: if $y = \tanh x$, it is $1 - y^2$. Once $y$ is known, a multiplication and a
+# subtraction do; no function need be called again. Let us check the table at a point.
 
 # %%
 x, y, n = 0.8, -1.5, 3
@@ -248,7 +248,7 @@ L.grad = 1.0
 for node in (L, e, d):
     node.send()
 print("a, b, c:", a.grad, b.grad, c.grad)
-assert (a.grad, b.grad, c.grad) == by_hand
+assert (a.grad, b.grad, c.grad) == from_table
 
 # %% [markdown]
 # It is the same answer. What is left is to find the order by program. This is where engines go wrong, so we look at the wrong
@@ -613,8 +613,9 @@ print("20 random points: the engine and the nudges agree")
 # $$ w \leftarrow w - \eta \frac{\partial L}{\partial w} $$
 #
 # with a small step size $\eta$ (*learning rate*, `lr`). A **neuron** computes $\tanh(w_1 x_1 + w_2 x_2 + b)$: a weighted sum
-# of its inputs, squashed to between −1 and 1. We teach one to say +1 if at least one of two inputs is on, else −1. The loss
-# is the sum of the squared errors over the four cases.
+# of its inputs, squashed to between −1 and 1. (The code below calls the function `tanh` from above; in the exercise it is a
+# method, `total.tanh()`.) We teach one to say +1 if at least one of two inputs is on, else −1. The loss is the sum of the
+# squared errors over the four cases.
 
 
 # %%

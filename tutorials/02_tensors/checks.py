@@ -21,32 +21,35 @@ unbroadcast = lesson.exercise(
 
 @unbroadcast.check("axes added on the left: (3,) in (2, 3), and (3,) in (4, 2, 3)")
 def _(my, rng):
-    return [my.unbroadcast(rng.standard_normal((2, 3)), (3,)), my.unbroadcast(rng.standard_normal((4, 2, 3)), (3,))]
+    return {f"(3,) from {large}": my.unbroadcast(rng.standard_normal(large), (3,)) for large in ((2, 3), (4, 2, 3))}
 
 
 @unbroadcast.check("axes of length 1 that were stretched: (2, 1), (1, 3) and (1, 1) in (2, 3)")
 def _(my, rng):
     g = rng.standard_normal((2, 3))
-    return [my.unbroadcast(g, shape) for shape in ((2, 1), (1, 3), (1, 1))]
+    return {f"{shape} from (2, 3)": my.unbroadcast(g, shape) for shape in ((2, 1), (1, 3), (1, 1))}
 
 
 @unbroadcast.check("square: (3,), (3, 1) and (1, 3) in (3, 3)")
 def _(my, rng):
     g = rng.standard_normal((3, 3))
-    return [my.unbroadcast(g, shape) for shape in ((3,), (3, 1), (1, 3))]
+    return {f"{shape} from (3, 3)": my.unbroadcast(g, shape) for shape in ((3,), (3, 1), (1, 3))}
 
 
 @unbroadcast.check("both kinds at once: (4, 1) in (2, 4, 3), (2, 1, 3) in (5, 2, 4, 3), () in (2, 3)")
 def _(my, rng):
     cases = (((2, 4, 3), (4, 1)), ((5, 2, 4, 3), (2, 1, 3)), ((2, 3), ()))
-    return [my.unbroadcast(rng.standard_normal(large), small) for large, small in cases]
+    return {f"{small} from {large}": my.unbroadcast(rng.standard_normal(large), small) for large, small in cases}
 
 
 @unbroadcast.check("nothing was stretched, and g is left as it was; no rows at all")
 def _(my, rng):
     g = rng.standard_normal((2, 1, 3))
-    before = g.copy()
-    return [my.unbroadcast(g, (2, 1, 3)), (g == before).all(), my.unbroadcast(np.zeros((0, 3)), (3,))]
+    return {
+        "(2, 1, 3) from (2, 1, 3)": my.unbroadcast(g, (2, 1, 3)),
+        "after the call, g": g,
+        "(3,) from (0, 3)": my.unbroadcast(np.zeros((0, 3)), (3,)),
+    }
 
 
 unbroadcast.wrong(
@@ -80,6 +83,22 @@ return g.sum(axis=tuple(range(g.ndim - len(shape))))
 """,
 )
 
+unbroadcast.wrong(
+    "The axes added on the left are summed, but left behind as length 1. `shape` does not have them: sum those without keepdims.",
+    "g.sum(axis=tuple(range(extra)))",
+    "g.sum(axis=tuple(range(extra)), keepdims=True)",
+)
+unbroadcast.wrong(
+    "The axes added on the left are still there. `shape` does not have them: sum over them first.",
+    "g = g.sum(axis=tuple(range(extra)))\n",
+    "pass\n",
+)
+unbroadcast.wrong(
+    "You sum over axis 0 whenever axes were added on the left. There may be several of them: all of the first g.ndim - len(shape).",
+    "g.sum(axis=tuple(range(extra)))",
+    "g.sum(axis=0) if extra else g",
+)
+
 # ---------------------------------------------------------------- add_backward
 
 add_backward = lesson.exercise(
@@ -95,15 +114,21 @@ add_backward = lesson.exercise(
 
 @add_backward.check("shapes that differ: (2, 3) + (3,), (2, 1) + (3,), (4, 1) + (2, 1, 3)")
 def _(my, rng):
-    pairs = [[rng.standard_normal(shape) for shape in ((2, 3), a, b)] for a, b in (((2, 3), (3,)), ((2, 1), (3,)))]
-    pairs.append([rng.standard_normal(shape) for shape in ((2, 4, 3), (4, 1), (2, 1, 3))])
-    return [my.add_backward(*pair) for pair in pairs]
+    found = {}
+    for z, x, y in (((2, 3), (2, 3), (3,)), ((2, 3), (2, 1), (3,)), ((2, 4, 3), (4, 1), (2, 1, 3))):
+        gradients = my.add_backward(*(rng.standard_normal(shape) for shape in (z, x, y)))
+        found[f"for {x} + {y}"] = dict(zip(("the gradient of x", "the gradient of y"), gradients))
+    return found
 
 
 @add_backward.check("square: (3, 3) + (3,) and (3, 1) + (3, 3)")
 def _(my, rng):
     g = rng.standard_normal((3, 3))
-    return [my.add_backward(g, np.ones((3, 3)), np.ones(3)), my.add_backward(g, np.ones((3, 1)), np.ones((3, 3)))]
+    names = ("the gradient of x", "the gradient of y")
+    return {
+        "(3, 3) + (3,)": dict(zip(names, my.add_backward(g, np.ones((3, 3)), np.ones(3)))),
+        "(3, 1) + (3, 3)": dict(zip(names, my.add_backward(g, np.ones((3, 1)), np.ones((3, 3))))),
+    }
 
 
 @add_backward.gradcheck(
@@ -139,6 +164,17 @@ add_backward.wrong(
     "unbroadcast(np.ones_like(g), x.shape), unbroadcast(np.ones_like(g), y.shape)",
 )
 
+add_backward.wrong(
+    "You sum the second gradient over axis 0, whatever its shape. Which axes were stretched can be read off y.shape: unbroadcast.",
+    "unbroadcast(g, x.shape), unbroadcast(g, y.shape)",
+    "g, g.sum(axis=0)",
+)
+add_backward.wrong(
+    "unbroadcast wants a shape, not the array: x.shape, y.shape.",
+    "unbroadcast(g, x.shape), unbroadcast(g, y.shape)",
+    "unbroadcast(g, x), unbroadcast(g, y)",
+)
+
 # ---------------------------------------------------------------- mul_backward
 
 mul_backward = lesson.exercise(
@@ -155,13 +191,18 @@ mul_backward = lesson.exercise(
 @mul_backward.check("the lesson's example: (2, 3) * (3,)")
 def _(my, rng):
     g = np.array([[1.0, 0, 2], [0, 1, 1]])
-    return my.mul_backward(g, np.array([[1.0, 2, 3], [4, 5, 6]]), np.array([10.0, 20, 30]))
+    gradients = my.mul_backward(g, np.array([[1.0, 2, 3], [4, 5, 6]]), np.array([10.0, 20, 30]))
+    return dict(zip(("the gradient of x", "the gradient of y"), gradients))
 
 
 @mul_backward.check("square, and a number: (3, 3) * (3,) and (3, 3) * ()")
 def _(my, rng):
     g, x = rng.standard_normal((3, 3)), rng.standard_normal((3, 3))
-    return [my.mul_backward(g, x, rng.standard_normal(3)), my.mul_backward(g, x, np.array(2.0))]
+    names = ("the gradient of x", "the gradient of y")
+    return {
+        "(3, 3) * (3,)": dict(zip(names, my.mul_backward(g, x, rng.standard_normal(3)))),
+        "(3, 3) * ()": dict(zip(names, my.mul_backward(g, x, np.array(2.0)))),
+    }
 
 
 @mul_backward.gradcheck(
@@ -175,7 +216,7 @@ def _(my, g, x, y):
 def _(my, rng):
     g, x, y = rng.standard_normal((3, 2)), rng.standard_normal((3, 2)), rng.standard_normal((3, 2))
     my.mul_backward(g, x, y)
-    return [g, x, y]
+    return {"after the call, g": g, "after the call, x": x, "after the call, y": y}
 
 
 mul_backward.wrong(
@@ -199,6 +240,34 @@ mul_backward.wrong(
     "unbroadcast(y * np.ones_like(g), x.shape), unbroadcast(x * np.ones_like(g), y.shape)",
 )
 
+mul_backward.wrong(
+    "`g *= y` writes into g, which others still need (and the second gradient is made from the damaged one). Make a new array: g * y.",
+    body="""
+dx = g
+dx *= y
+return unbroadcast(dx, x.shape), unbroadcast(g * x, y.shape)
+""",
+)
+mul_backward.wrong(
+    "The first gradient is right. The second argument may have been stretched as well: unbroadcast both.",
+    "unbroadcast(g * x, y.shape)",
+    "g * x",
+)
+mul_backward.wrong(
+    "The products are right and the shapes are exchanged: the first gradient has the shape of x.",
+    "unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)",
+    "unbroadcast(g * y, y.shape), unbroadcast(g * x, x.shape)",
+)
+
+mul_backward.wrong(
+    "The gradients are right, but `g *= y` writes into g, which others still need. Make a new array: g * y.",
+    body="""
+dy = unbroadcast(g * x, y.shape)
+g *= y
+return unbroadcast(g, x.shape), dy
+""",
+)
+
 # ---------------------------------------------------------------- sum_backward
 
 sum_backward = lesson.exercise(
@@ -214,36 +283,40 @@ sum_backward = lesson.exercise(
 
 @sum_backward.check("(2, 3), along each axis, without keepdims and with")
 def _(my, rng):
-    x, out = np.zeros((2, 3)), []
+    x, found = np.zeros((2, 3)), {}
     for axis in (0, 1, -1, -2):
         for keepdims in (False, True):
-            out.append(my.sum_backward(rng.standard_normal(x.sum(axis=axis, keepdims=keepdims).shape), x, axis, keepdims))
-    return out
+            g = rng.standard_normal(x.sum(axis=axis, keepdims=keepdims).shape)
+            found[f"your result for axis={axis}, keepdims={keepdims}"] = my.sum_backward(g, x, axis, keepdims)
+    return found
 
 
 @sum_backward.check("square (3, 3): the wrong axis would not crash")
 def _(my, rng):
     g = np.array([1.0, 2.0, 3.0])
-    return [my.sum_backward(g, np.zeros((3, 3)), axis=0), my.sum_backward(g, np.zeros((3, 3)), axis=1)]
+    return {f"your result for axis={axis}": my.sum_backward(g, np.zeros((3, 3)), axis=axis) for axis in (0, 1)}
 
 
 @sum_backward.check("everything: axis=None, without keepdims and with")
 def _(my, rng):
-    return [my.sum_backward(np.array(2.5), np.zeros((2, 3))), my.sum_backward(np.array([[2.5]]), np.zeros((2, 3)), None, True)]
+    return {
+        "your result for keepdims=False": my.sum_backward(np.array(2.5), np.zeros((2, 3))),
+        "your result for keepdims=True": my.sum_backward(np.array([[2.5]]), np.zeros((2, 3)), None, True),
+    }
 
 
 @sum_backward.check("several axes: (0, 2) and (-1, 0) of a cube of shape (3, 3, 3)")
 def _(my, rng):
     g, x = rng.standard_normal(3), np.zeros((3, 3, 3))
-    return [
-        my.sum_backward(g, x, axis=(0, 2)),
-        my.sum_backward(g, x, axis=(-1, 0)),
-        my.sum_backward(rng.standard_normal((3, 3)), x, axis=1),
-    ]
+    return {
+        "your result for axis=(0, 2)": my.sum_backward(g, x, axis=(0, 2)),
+        "your result for axis=(-1, 0)": my.sum_backward(g, x, axis=(-1, 0)),
+        "your result for axis=1": my.sum_backward(rng.standard_normal((3, 3)), x, axis=1),
+    }
 
 
 sum_backward.wrong(
-    "You broadcast g as it is. Without keepdims the summed axis is gone, and NumPy aligns at the right: on a square array it is silently the wrong axis.",
+    "You broadcast g as it is, or with the axis in front, which is the same. Without keepdims the summed axis is gone: put it back where it was. On a square array the wrong axis is silent.",
     "np.expand_dims(g, axis)",
     "g",
 )
@@ -268,6 +341,17 @@ sum_backward.wrong(
     "np.expand_dims(g, -1)",
 )
 
+sum_backward.wrong(
+    "You multiply by x. The sum moves exactly as far as the entry that is nudged: the slope is 1, whatever x is.",
+    "np.broadcast_to(g, x.shape)",
+    "g * x",
+)
+sum_backward.wrong(
+    "With axis=None there is no axis to put back, and np.expand_dims refuses None: a single number lines up as it is.",
+    "if axis is not None and not keepdims:",
+    "if not keepdims:",
+)
+
 # ---------------------------------------------------------------- mean_backward
 
 mean_backward = lesson.exercise(
@@ -283,19 +367,27 @@ mean_backward = lesson.exercise(
 
 @mean_backward.check("(2, 3), along each axis, without keepdims and with")
 def _(my, rng):
-    x, out = np.zeros((2, 3)), []
+    x, found = np.zeros((2, 3)), {}
     for axis in (0, 1, -1):
         for keepdims in (False, True):
-            out.append(my.mean_backward(rng.standard_normal(x.sum(axis=axis, keepdims=keepdims).shape), x, axis, keepdims))
-    return out
+            g = rng.standard_normal(x.sum(axis=axis, keepdims=keepdims).shape)
+            found[f"your result for axis={axis}, keepdims={keepdims}"] = my.mean_backward(g, x, axis, keepdims)
+    return found
 
 
 @mean_backward.check("everything, and several axes")
 def _(my, rng):
-    return [
-        my.mean_backward(np.array(6.0), np.zeros((2, 3))),
-        my.mean_backward(rng.standard_normal(4), np.zeros((2, 4, 3)), axis=(0, 2)),
-    ]
+    return {
+        "your result for axis=None": my.mean_backward(np.array(6.0), np.zeros((2, 3))),
+        "your result for axis=(0, 2)": my.mean_backward(rng.standard_normal(4), np.zeros((2, 4, 3)), axis=(0, 2)),
+    }
+
+
+@mean_backward.check("g is left as it was")
+def _(my, rng):
+    g = rng.standard_normal((3, 1))
+    found = my.mean_backward(g, np.zeros((3, 2)), axis=1, keepdims=True)
+    return {"the gradient": found, "after the call, g": g}
 
 
 @mean_backward.gradcheck(forward=lambda x: x.mean(axis=1), inputs=lambda rng: [rng.standard_normal((3, 3, 2))])
@@ -323,6 +415,19 @@ mean_backward.wrong(
 )
 mean_backward.wrong("You multiply by n where you should divide by it.", "np.size(g) / x.size", "x.size / np.size(g)")
 
+mean_backward.wrong(
+    "x.shape[axis] works for one axis only. Axis may be None or a tuple: x.size over the number of means, np.size(g), always works.",
+    " * (np.size(g) / x.size)",
+    " / x.shape[axis]",
+)
+mean_backward.wrong(
+    "The gradient is right, but `g /= n` writes into g, which others still need. Make a new array: g / n.",
+    body="""
+g /= x.size / np.size(g)
+return sum_backward(g, x, axis, keepdims)
+""",
+)
+
 # ---------------------------------------------------------------- max_backward
 
 max_backward = lesson.exercise(
@@ -338,23 +443,38 @@ max_backward = lesson.exercise(
 
 @max_backward.check("(2, 3), along each axis, without keepdims and with")
 def _(my, rng):
-    x, out = rng.standard_normal((2, 3)), []
+    x, found = rng.standard_normal((2, 3)), {}
     for axis in (0, 1, -1):
         for keepdims in (False, True):
-            out.append(my.max_backward(rng.standard_normal(x.sum(axis=axis, keepdims=keepdims).shape), x, axis, keepdims))
-    return out
+            g = rng.standard_normal(x.sum(axis=axis, keepdims=keepdims).shape)
+            found[f"your result for axis={axis}, keepdims={keepdims}"] = my.max_backward(g, x, axis, keepdims)
+    return found
 
 
 @max_backward.check("ties share equally, in a row and over everything")
 def _(my, rng):
     x = np.array([[3.0, 1.0, 3.0], [0.0, 3.0, 2.0]])
-    return [my.max_backward(np.array([1.0, 10.0]), x, axis=1), my.max_backward(np.array(6.0), x)]
+    return {
+        "your result for axis=1": my.max_backward(np.array([1.0, 10.0]), x, axis=1),
+        "your result for axis=None": my.max_backward(np.array(6.0), x),
+    }
 
 
 @max_backward.check("all entries negative; square; several axes")
 def _(my, rng):
     x = -np.exp(rng.standard_normal((3, 3, 3)))
-    return [my.max_backward(rng.standard_normal((3, 3)), x, axis=1), my.max_backward(rng.standard_normal(3), x, axis=(0, 2))]
+    one, two = rng.standard_normal((3, 3)), rng.standard_normal(3)
+    return {
+        "your result for axis=1": my.max_backward(one, x, axis=1),
+        "your result for axis=(0, 2)": my.max_backward(two, x, axis=(0, 2)),
+    }
+
+
+@max_backward.check("x and g are left as they were")
+def _(my, rng):
+    x, g = rng.standard_normal((2, 3)), rng.standard_normal((2, 1))
+    found = my.max_backward(g, x, axis=1, keepdims=True)
+    return {"the gradient": found, "after the call, x": x, "after the call, g": g}
 
 
 @max_backward.gradcheck(forward=lambda x: x.max(axis=0), inputs=lambda rng: [rng.permuted(np.arange(12.0)).reshape(4, 3)])
@@ -408,6 +528,25 @@ max_backward.wrong(
     "x * shares * sum_backward",
 )
 
+max_backward.wrong(
+    "x and its maximum are compared out of line: without keepdims=True inside, the maximum has lost its axis.",
+    "x.max(axis=axis, keepdims=True)",
+    "x.max(axis=axis, keepdims=keepdims)",
+)
+max_backward.wrong(
+    "The count of ties has lost its axis: it needs keepdims=True too, whatever the argument keepdims says.",
+    "chosen.sum(axis=axis, keepdims=True)",
+    "chosen.sum(axis=axis, keepdims=keepdims)",
+)
+max_backward.wrong(
+    "The gradient is right, but `-=` writes into x, which others still need. Make a new array, or compare x with its maximum.",
+    body="""
+x -= x.max(axis=axis, keepdims=True)
+chosen = x == 0
+return chosen / chosen.sum(axis=axis, keepdims=True) * sum_backward(g, x, axis, keepdims)
+""",
+)
+
 # ---------------------------------------------------------------- getitem_backward
 
 getitem_backward = lesson.exercise(
@@ -424,28 +563,32 @@ getitem_backward = lesson.exercise(
 @getitem_backward.check("repeated indices: x[[0, 0, 1]] and x[[2, 2, 0, 2]]")
 def _(my, rng):
     x = rng.standard_normal((4, 3))
-    return [
-        my.getitem_backward(rng.standard_normal((3, 3)), x, [0, 0, 1]),
-        my.getitem_backward(rng.standard_normal((4, 3)), x, [2, 2, 0, 2]),
-    ]
+    return {
+        "your result for x[[0, 0, 1]]": my.getitem_backward(rng.standard_normal((3, 3)), x, [0, 0, 1]),
+        "your result for x[[2, 2, 0, 2]]": my.getitem_backward(rng.standard_normal((4, 3)), x, [2, 2, 0, 2]),
+    }
 
 
 @getitem_backward.check("slices, also with a negative step, and a single row")
 def _(my, rng):
-    x, out = rng.standard_normal((4, 3)), []
-    for index in ((slice(1, 3),), (slice(None), slice(None, None, -2)), (2,), (Ellipsis, 1)):
-        out.append(my.getitem_backward(rng.standard_normal(x[index].shape), x, index))
-    return out
+    x = rng.standard_normal((4, 3))
+    cases = {
+        "your result for x[1:3]": (slice(1, 3),),
+        "your result for x[:, ::-2]": (slice(None), slice(None, None, -2)),
+        "your result for x[2]": (2,),
+        "your result for x[..., 1]": (Ellipsis, 1),
+    }
+    return {name: my.getitem_backward(rng.standard_normal(x[index].shape), x, index) for name, index in cases.items()}
 
 
 @getitem_backward.check("a mask, and pairs of row and column that repeat")
 def _(my, rng):
     x = rng.standard_normal((3, 3))
     mask, pairs = x > x[1, 1], ([0, 1, 0], [2, 1, 2])
-    return [
-        my.getitem_backward(rng.standard_normal(x[mask].shape), x, mask),
-        my.getitem_backward(np.array([1.0, 2.0, 4.0]), x, pairs),
-    ]
+    return {
+        "your result for x[x > x[1, 1]]": my.getitem_backward(rng.standard_normal(x[mask].shape), x, mask),
+        "your result for x[[0, 1, 0], [2, 1, 2]]": my.getitem_backward(np.array([1.0, 2.0, 4.0]), x, pairs),
+    }
 
 
 @getitem_backward.gradcheck(forward=lambda x: x[[1, 1, 0]], inputs=lambda rng: [rng.standard_normal((2, 3))])
@@ -457,11 +600,11 @@ def _(my, g, x):
 def _(my, rng):
     x, g = rng.standard_normal((4, 3)), rng.standard_normal((2, 3))
     my.getitem_backward(g, x, [0, 0])
-    return [x, g]
+    return {"after the call, x": x, "after the call, g": g}
 
 
 getitem_backward.wrong(
-    "`out[index] += g` reads, adds and writes back: where an index repeats, the last write wins and the others are lost. np.add.at adds each.",
+    "`out[index] += g` (and `= g`) writes once to each place: where an index repeats, the last write wins and the others are lost. np.add.at adds each.",
     "np.add.at(out, index, g)",
     "out[index] += g",
 )
@@ -488,6 +631,11 @@ return x.copy()
 """,
 )
 
+getitem_backward.wrong(
+    "np.add.at returns None: it writes into its first argument. Return that array afterwards.",
+    body="return np.add.at(np.zeros_like(x), index, g)",
+)
+
 # ---------------------------------------------------------------- backward
 
 backward = lesson.exercise(
@@ -506,7 +654,7 @@ def _(my, rng):
     x, b, s = my.Tensor(rng.standard_normal((2, 3))), my.Tensor(rng.standard_normal(3)), my.Tensor(rng.standard_normal((2, 1)))
     z = my.apply(np.add, my.apply(np.multiply, x, b), s)
     my.backward(z, rng.standard_normal((2, 3)))
-    return [x.grad, b.grad, s.grad]
+    return {"the grad of x": x.grad, "the grad of b": b.grad, "the grad of s": s.grad}
 
 
 @backward.check("the same tensor twice in one product, and sums")
@@ -514,7 +662,7 @@ def _(my, rng):
     x = my.Tensor(rng.standard_normal((3, 3)))
     z = my.apply(np.sum, my.apply(np.multiply, x, x))
     my.backward(z, np.array(0.5))
-    return [x.grad, z.grad]
+    return {"the grad of x": x.grad, "the grad of z, of what is no leaf": z.grad}
 
 
 @backward.check("used near the result and far from it: the order counts")
@@ -533,7 +681,7 @@ def _(my, rng):
     z = my.apply(np.add, my.apply(np.add, a, x), y)
     g = np.array([1.0, 10.0])
     my.backward(z, g)
-    return [x.grad, y.grad, g]
+    return {"the grad of x": x.grad, "the grad of y": y.grad, "after the call, g": g}
 
 
 @backward.check("called twice: the leaves' gradients add up")
@@ -542,14 +690,15 @@ def _(my, rng):
     z = my.apply(np.multiply, my.apply(np.multiply, x, x), y)
     my.backward(z, np.ones(2))
     my.backward(z, np.ones(2))
-    return [x.grad, y.grad, z.grad]
+    return {"the grad of x": x.grad, "the grad of y": y.grad, "the grad of z, of what is no leaf": z.grad}
 
 
-@backward.check("a leaf alone")
+@backward.check("a leaf alone, called twice: the first g is left as it was")
 def _(my, rng):
-    x = my.Tensor(np.array([1.0, 2.0]))
-    my.backward(x, np.array([5.0, 6.0]))
-    return x.grad
+    x, g = my.Tensor(np.array([1.0, 2.0])), np.array([5.0, 6.0])
+    my.backward(x, g)
+    my.backward(x, np.array([1.0, 1.0]))
+    return {"the grad of x": x.grad, "the first g, afterwards": g}
 
 
 backward.wrong(
@@ -614,5 +763,30 @@ def visit(node, g):
         visit(arg, unbroadcast(rule(g, node.data, *arrays), arg.data.shape))
 
 visit(z, g)
+""",
+)
+backward.wrong(
+    "The leaf keeps the very array g that was handed in, and the second call adds into it with +=. Make a new array: node.grad + g.",
+    "node.grad = g if node.grad is None else node.grad + g",
+    "node.grad = g if node.grad is None else np.add(node.grad, g, out=node.grad)",
+)
+backward.wrong(
+    "The rules want arrays, and you gave them Tensors: take `.data` of each of node.args.",
+    "[arg.data for arg in node.args]",
+    "list(node.args)",
+)
+backward.wrong(
+    "You keep a gradient on every node. Only leaves, those whose `fun` is None, keep theirs.",
+    body="""
+pending = {z: g}
+for node in newest_first(z):
+    g = pending.pop(node)
+    node.grad = g if node.grad is None else node.grad + g
+    if node.fun is None:
+        continue
+    arrays = [arg.data for arg in node.args]
+    for rule, arg in zip(RULES[node.fun], node.args, strict=True):
+        share = unbroadcast(rule(g, node.data, *arrays), arg.data.shape)
+        pending[arg] = pending[arg] + share if arg in pending else share
 """,
 )

@@ -21,12 +21,16 @@ outer_backward = lesson.exercise(
 
 @outer_backward.check("by hand: u of 2 entries, v of 3")
 def _(my, rng):
-    return my.outer_backward(np.array([[1.0, 0.0, 2.0], [0.0, -1.0, 1.0]]), np.array([1.0, 2.0]), np.array([3.0, 4.0, 5.0]))
+    g = np.array([[1.0, 0.0, 2.0], [0.0, -1.0, 1.0]])
+    return dict(
+        zip(("the gradient of u", "the gradient of v"), my.outer_backward(g, np.array([1.0, 2.0]), np.array([3.0, 4.0, 5.0])))
+    )
 
 
 @outer_backward.check("both of length 3: exchanged or transposed would not crash")
 def _(my, rng):
-    return my.outer_backward(rng.standard_normal((3, 3)), rng.standard_normal(3), rng.standard_normal(3))
+    g, u, v = rng.standard_normal((3, 3)), rng.standard_normal(3), rng.standard_normal(3)
+    return dict(zip(("the gradient of u", "the gradient of v"), my.outer_backward(g, u, v)))
 
 
 @outer_backward.gradcheck(forward=np.outer, inputs=lambda rng: [rng.standard_normal(4), rng.standard_normal(3)])
@@ -51,6 +55,27 @@ outer_backward.wrong(
     "g.sum(axis=1) * v.sum(), g.sum(axis=0) * u.sum()",
 )
 
+outer_backward.wrong(
+    "`*` multiplies entry by entry, and nothing is summed: g * v is still a table. Sum over j as well: that is what `@` does.",
+    "g @ v, u @ g",
+    "g * v, g.T * u",
+)
+outer_backward.wrong(
+    "`*` multiplies entry by entry, and nothing is summed (and u * g does not even fit). A table times a vector, summed, is `@`.",
+    "g @ v, u @ g",
+    "g * v, u * g",
+)
+outer_backward.wrong(
+    "The second gradient is right. In the first, `*` multiplies entry by entry and nothing is summed: use `@`.",
+    "g @ v",
+    "g * v",
+)
+outer_backward.wrong(
+    "That is the other direction: you make outer products of g's rows, or of the vectors. Here g is the table, and each gradient is a vector.",
+    "g @ v, u @ g",
+    "np.outer(g, v), np.outer(g, u)",
+)
+
 # ---------------------------------------------------------------- matvec_backward
 
 matvec_backward = lesson.exercise(
@@ -66,12 +91,16 @@ matvec_backward = lesson.exercise(
 
 @matvec_backward.check("by hand: (2, 3) @ (3,)")
 def _(my, rng):
-    return my.matvec_backward(np.array([1.0, -2.0]), np.array([[1.0, 2, 0], [0, 1, 3]]), np.array([3.0, 4.0, 5.0]))
+    x = np.array([[1.0, 2, 0], [0, 1, 3]])
+    return dict(
+        zip(("the gradient of x", "the gradient of v"), my.matvec_backward(np.array([1.0, -2.0]), x, np.array([3.0, 4.0, 5.0])))
+    )
 
 
 @matvec_backward.check("square: (3, 3) @ (3,)")
 def _(my, rng):
-    return my.matvec_backward(rng.standard_normal(3), rng.standard_normal((3, 3)), rng.standard_normal(3))
+    g, x, v = rng.standard_normal(3), rng.standard_normal((3, 3)), rng.standard_normal(3)
+    return dict(zip(("the gradient of x", "the gradient of v"), my.matvec_backward(g, x, v)))
 
 
 @matvec_backward.gradcheck(forward=lambda x, v: x @ v, inputs=lambda rng: [rng.standard_normal((4, 3)), rng.standard_normal(3)])
@@ -100,6 +129,20 @@ matvec_backward.wrong(
     "np.outer(np.ones_like(g), v)",
 )
 
+matvec_backward.wrong(
+    "`g * v` multiplies entry by entry, which fits only if both have one length. You want an entry for each pair i, j: an outer product.",
+    "np.outer(g, v)",
+    "g * v",
+)
+matvec_backward.wrong(
+    "The first gradient is right. In the second, `*` multiplies entry by entry and nothing is summed: v[j] is used in every y[i], so use `@`.",
+    "x.T @ g",
+    "x.T * g",
+)
+matvec_backward.wrong(
+    "The two gradients are exchanged: the first belongs to x.", "np.outer(g, v), x.T @ g", "x.T @ g, np.outer(g, v)"
+)
+
 # ---------------------------------------------------------------- matmul_backward
 
 matmul_backward = lesson.exercise(
@@ -116,18 +159,21 @@ matmul_backward = lesson.exercise(
 @matmul_backward.check("the lesson's example by hand")
 def _(my, rng):
     x, y = np.array([[1.0, 2, 0], [0, 1, 3]]), np.array([[1.0, 4], [2, 0], [5, 1]])
-    return my.matmul_backward(np.array([[1.0, 0], [2, -1]]), x, y)
+    return dict(zip(("the gradient of x", "the gradient of y"), my.matmul_backward(np.array([[1.0, 0], [2, -1]]), x, y)))
 
 
 @matmul_backward.check("square: (3, 3) @ (3, 3), where all eight products fit")
 def _(my, rng):
-    return my.matmul_backward(*(rng.standard_normal((3, 3)) for _ in range(3)))
+    g, x, y = rng.standard_normal((3, 3, 3))
+    return dict(zip(("the gradient of x", "the gradient of y"), my.matmul_backward(g, x, y)))
 
 
 @matmul_backward.check("one row, one column, and no inner axis")
 def _(my, rng):
-    thin = my.matmul_backward(rng.standard_normal((1, 1)), rng.standard_normal((1, 3)), rng.standard_normal((3, 1)))
-    return [thin, my.matmul_backward(np.ones((2, 3)), np.zeros((2, 0)), np.zeros((0, 3)))]
+    return {
+        "for (1, 3) @ (3, 1)": my.matmul_backward(rng.standard_normal((1, 1)), np.ones((1, 3)), rng.standard_normal((3, 1))),
+        "for (2, 0) @ (0, 3)": my.matmul_backward(np.ones((2, 3)), np.zeros((2, 0)), np.zeros((0, 3))),
+    }
 
 
 @matmul_backward.gradcheck(
@@ -160,8 +206,40 @@ matmul_backward.wrong(
 )
 matmul_backward.wrong("The two gradients are exchanged: the first belongs to x.", "g @ y.T, x.T @ g", "x.T @ g, g @ y.T")
 matmul_backward.wrong(
-    "`*` multiplies entry by entry. Each entry of x meets a whole row of y: that is a product of matrices, @.",
-    body="return g.sum(axis=1, keepdims=True) * np.ones_like(x), g.sum(axis=0, keepdims=True) * np.ones_like(y)",
+    "`*` multiplies entry by entry. Each entry of x meets a whole row of y: that is a product of matrices, `@`.",
+    "g @ y.T, x.T @ g",
+    "g * y.T, x.T * g",
+)
+matmul_backward.wrong(
+    "That is the rule of `*` from lesson 02. Here the product is `@`, each entry is used several times, and the gradients are `@` products too.",
+    "g @ y.T, x.T @ g",
+    "g * y, g * x",
+)
+matmul_backward.wrong(
+    "Nothing is transposed. Row a of x's gradient is made of row a of g and the rows of y: times y.T; and x.T for the other.",
+    "g @ y.T, x.T @ g",
+    "g @ y, x @ g",
+)
+matmul_backward.wrong(
+    "You divide y's gradient by the number of rows. Each row's share counts in full; if the loss is a mean, g has the division in it already.",
+    "x.T @ g",
+    "x.T @ g / len(x)",
+)
+matmul_backward.wrong(
+    "You divide both gradients by the number of rows. Each use counts in full; if the loss is a mean, g has the division in it already.",
+    "g @ y.T, x.T @ g",
+    "g @ y.T / len(x), x.T @ g / len(x)",
+)
+
+matmul_backward.wrong(
+    "The second gradient is right. In the first, `*` multiplies entry by entry: you want a product of matrices, `@`.",
+    "g @ y.T",
+    "g * y.T",
+)
+matmul_backward.wrong(
+    "The first gradient is right. In the second, `*` multiplies entry by entry: you want a product of matrices, `@`.",
+    "x.T @ g",
+    "x.T * g",
 )
 
 # ---------------------------------------------------------------- linear_backward
@@ -179,28 +257,35 @@ linear_backward = lesson.exercise(
 
 @linear_backward.check("two axes: x of shape (4, 3), five outputs")
 def _(my, rng):
-    return my.linear_backward(rng.standard_normal((4, 5)), rng.standard_normal((4, 3)), rng.standard_normal((5, 3)))
+    g, x, weight = rng.standard_normal((4, 5)), rng.standard_normal((4, 3)), rng.standard_normal((5, 3))
+    return dict(zip(("the gradient of x", "the gradient of weight", "the gradient of bias"), my.linear_backward(g, x, weight)))
 
 
 @linear_backward.check("square weight and batch: all of length 3")
 def _(my, rng):
-    return my.linear_backward(rng.standard_normal((3, 3)), rng.standard_normal((3, 3)), rng.standard_normal((3, 3)))
+    g, x, weight = rng.standard_normal((3, 3, 3))
+    return dict(zip(("the gradient of x", "the gradient of weight", "the gradient of bias"), my.linear_backward(g, x, weight)))
 
 
 @linear_backward.check("three axes (2, 4, 3), and four")
 def _(my, rng):
     weight = rng.standard_normal((5, 3))
-    return [
-        my.linear_backward(rng.standard_normal((*lead, 5)), rng.standard_normal((*lead, 3)), weight)
-        for lead in ((2, 4), (2, 3, 2))
-    ]
+    found = {}
+    for lead in ((2, 4), (2, 3, 2)):
+        gradients = my.linear_backward(rng.standard_normal((*lead, 5)), rng.standard_normal((*lead, 3)), weight)
+        found[f"for x of shape {(*lead, 3)}"] = dict(
+            zip(("the gradient of x", "the gradient of weight", "the gradient of bias"), gradients)
+        )
+    return found
 
 
 @linear_backward.check("a single input without a batch, and an empty batch")
 def _(my, rng):
     weight = rng.standard_normal((5, 3))
-    alone = my.linear_backward(rng.standard_normal(5), rng.standard_normal(3), weight)
-    return [alone, my.linear_backward(np.zeros((0, 5)), np.zeros((0, 3)), weight)]
+    return {
+        "for x of shape (3,)": my.linear_backward(rng.standard_normal(5), rng.standard_normal(3), weight),
+        "for x of shape (0, 3)": my.linear_backward(np.zeros((0, 5)), np.zeros((0, 3)), weight),
+    }
 
 
 @linear_backward.gradcheck(
@@ -241,6 +326,43 @@ linear_backward.wrong(
     body="return g @ weight, g.T @ x, g.sum(axis=tuple(range(g.ndim - 1)))",
 )
 
+linear_backward.wrong(
+    "You average the weight's gradient over the rows. Each row's share counts in full; if the loss is a mean, g has the division in it already.",
+    "g_rows.T @ x_rows",
+    "g_rows.T @ x_rows / max(len(g_rows), 1)",
+)
+linear_backward.wrong(
+    "You average over the rows, in the weight and in the bias. Each row counts in full; if the loss is a mean, g has the division in it already.",
+    "g_rows.T @ x_rows, g_rows.sum(axis=0)",
+    "g_rows.T @ x_rows / max(len(g_rows), 1), g_rows.sum(axis=0) / max(len(g_rows), 1)",
+)
+linear_backward.wrong(
+    "You make one product for each entry of the batch and leave them side by side. The weight was used in all of them: sum, or flatten first.",
+    "g_rows.T @ x_rows",
+    "np.swapaxes(g, -1, -2) @ x",
+)
+linear_backward.wrong(
+    "You sum all of g into one number. The bias has one entry for each output: sum over the rows only.",
+    "g_rows.sum(axis=0)",
+    "g.sum()",
+)
+linear_backward.wrong(
+    "The bias was copied into every row, so its gradient is the sum of g over the rows. You return g itself.",
+    "g_rows.sum(axis=0)",
+    "g",
+)
+linear_backward.wrong(
+    "The gradient of the bias is missing: return three gradients.",
+    ", g_rows.sum(axis=0)",
+    "",
+)
+
+linear_backward.wrong(
+    "With more than two axes, weight and bias are used in every entry of the batch, and you leave those side by side. Flatten first, or sum over all.",
+    "g_rows.T @ x_rows, g_rows.sum(axis=0)",
+    "np.swapaxes(g, -1, -2) @ x, g.sum(axis=0)",
+)
+
 # ---------------------------------------------------------------- permute_backward
 
 permute_backward = lesson.exercise(
@@ -257,21 +379,23 @@ permute_backward = lesson.exercise(
 @permute_backward.check("(2, 0, 1) on shape (4, 2, 3) and (1, 2, 0)")
 def _(my, rng):
     g = rng.standard_normal((4, 2, 3))
-    return [my.permute_backward(g, (2, 0, 1)), my.permute_backward(g, (1, 2, 0))]
+    return {f"your result for axes {axes}": my.permute_backward(g, axes) for axes in ((2, 0, 1), (1, 2, 0))}
 
 
 @permute_backward.check("a 3 x 3 x 3 cube: a wrong order would not crash")
 def _(my, rng):
     g = np.arange(27.0).reshape(3, 3, 3)
-    return [my.permute_backward(g, axes) for axes in ((2, 0, 1), (1, 2, 0), (0, 2, 1), (0, 1, 2))]
+    return {
+        f"your result for axes {axes}": my.permute_backward(g, axes) for axes in ((2, 0, 1), (1, 2, 0), (0, 2, 1), (0, 1, 2))
+    }
 
 
 @permute_backward.check("splitting heads: (0, 2, 1, 3), and (2, 0, 3, 1) on four axes of length 2")
 def _(my, rng):
-    return [
-        my.permute_backward(rng.standard_normal((2, 3, 4, 5)), (0, 2, 1, 3)),
-        my.permute_backward(rng.standard_normal((2, 2, 2, 2)), (2, 0, 3, 1)),
-    ]
+    return {
+        "your result for axes (0, 2, 1, 3)": my.permute_backward(rng.standard_normal((2, 3, 4, 5)), (0, 2, 1, 3)),
+        "your result for axes (2, 0, 3, 1)": my.permute_backward(rng.standard_normal((2, 2, 2, 2)), (2, 0, 3, 1)),
+    }
 
 
 @permute_backward.gradcheck(forward=lambda x: np.transpose(x, (2, 0, 1)), inputs=lambda rng: [rng.standard_normal((3, 3, 3))])
@@ -320,27 +444,30 @@ batched_matmul_backward = lesson.exercise(
 
 @batched_matmul_backward.check("a plain batch: (2, 3, 4) @ (2, 4, 5)")
 def _(my, rng):
-    return my.batched_matmul_backward(
-        rng.standard_normal((2, 3, 5)), rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 4, 5))
-    )
+    g, x, y = rng.standard_normal((2, 3, 5)), rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 4, 5))
+    return dict(zip(("the gradient of x", "the gradient of y"), my.batched_matmul_backward(g, x, y)))
 
 
 @batched_matmul_backward.check("cubes: (3, 3, 3) @ (3, 3, 3)")
 def _(my, rng):
-    return my.batched_matmul_backward(*(rng.standard_normal((3, 3, 3)) for _ in range(3)))
+    g, x, y = rng.standard_normal((3, 3, 3, 3))
+    return dict(zip(("the gradient of x", "the gradient of y"), my.batched_matmul_backward(g, x, y)))
 
 
 @batched_matmul_backward.check("broadcast batches: (2, 1, 3, 4) @ (5, 4, 2)")
 def _(my, rng):
-    return my.batched_matmul_backward(
-        rng.standard_normal((2, 5, 3, 2)), rng.standard_normal((2, 1, 3, 4)), rng.standard_normal((5, 4, 2))
-    )
+    g, x, y = rng.standard_normal((2, 5, 3, 2)), rng.standard_normal((2, 1, 3, 4)), rng.standard_normal((5, 4, 2))
+    return dict(zip(("the gradient of x", "the gradient of y"), my.batched_matmul_backward(g, x, y)))
 
 
 @batched_matmul_backward.check("one matrix for the whole batch: (2, 3, 4) @ (4, 5), (3, 4) @ (2, 4, 5), (3, 3, 3) @ (3, 3)")
 def _(my, rng):
     shapes = (((2, 3, 5), (2, 3, 4), (4, 5)), ((2, 3, 5), (3, 4), (2, 4, 5)), ((3, 3, 3), (3, 3, 3), (3, 3)))
-    return [my.batched_matmul_backward(*(rng.standard_normal(shape) for shape in case)) for case in shapes]
+    found = {}
+    for case in shapes:
+        gradients = my.batched_matmul_backward(*(rng.standard_normal(shape) for shape in case))
+        found[f"for {case[1]} @ {case[2]}"] = dict(zip(("the gradient of x", "the gradient of y"), gradients))
+    return found
 
 
 @batched_matmul_backward.gradcheck(
@@ -383,6 +510,25 @@ return unbroadcast(dx, x.shape), unbroadcast(dy, y.shape)
 """,
 )
 
+batched_matmul_backward.wrong(
+    "x is not transposed: swap its last two axes.",
+    "np.swapaxes(x, -1, -2) @ g",
+    "x @ g",
+)
+batched_matmul_backward.wrong(
+    "The factors stand in the wrong order: y was on the right, so in its gradient g stays on the right.",
+    "np.swapaxes(x, -1, -2) @ g",
+    "g @ np.swapaxes(x, -1, -2)",
+)
+batched_matmul_backward.wrong(
+    "`*` multiplies entry by entry. These are products of matrices: `@`.",
+    body="""
+dx = g * np.swapaxes(y, -1, -2)
+dy = np.swapaxes(x, -1, -2) * g
+return unbroadcast(dx, x.shape), unbroadcast(dy, y.shape)
+""",
+)
+
 # ---------------------------------------------------------------- matmul_flops
 
 matmul_flops = lesson.exercise(
@@ -398,22 +544,34 @@ matmul_flops = lesson.exercise(
 
 @matmul_flops.check("(2, 3) @ (3, 4), and a column times a row")
 def _(my, rng):
-    return [my.matmul_flops((2, 3), (3, 4)), my.matmul_flops((5, 1), (1, 7))]
+    names = ("forward", "backward")
+    return {
+        "for (2, 3) @ (3, 4)": dict(zip(names, my.matmul_flops((2, 3), (3, 4)))),
+        "for (5, 1) @ (1, 7)": dict(zip(names, my.matmul_flops((5, 1), (1, 7)))),
+    }
 
 
 @matmul_flops.check("a batch (8, 2, 3) @ (8, 3, 4), and one matrix for all (8, 2, 3) @ (3, 4)")
 def _(my, rng):
-    return [my.matmul_flops((8, 2, 3), (8, 3, 4)), my.matmul_flops((8, 2, 3), (3, 4))]
+    names = ("forward", "backward")
+    return {
+        "for (8, 2, 3) @ (8, 3, 4)": dict(zip(names, my.matmul_flops((8, 2, 3), (8, 3, 4)))),
+        "for (8, 2, 3) @ (3, 4)": dict(zip(names, my.matmul_flops((8, 2, 3), (3, 4)))),
+    }
 
 
 @matmul_flops.check("broadcast batches (2, 1, 3, 4) @ (5, 4, 2)")
 def _(my, rng):
-    return my.matmul_flops((2, 1, 3, 4), (5, 4, 2))
+    return dict(zip(("forward", "backward"), my.matmul_flops((2, 1, 3, 4), (5, 4, 2))))
 
 
 @matmul_flops.check("the lesson's layer: 4096 rows, 512 to 2048; and no rows")
 def _(my, rng):
-    return [my.matmul_flops((4096, 512), (512, 2048)), my.matmul_flops((0, 512), (512, 2048))]
+    names = ("forward", "backward")
+    return {
+        "for (4096, 512) @ (512, 2048)": dict(zip(names, my.matmul_flops((4096, 512), (512, 2048)))),
+        "for (0, 512) @ (512, 2048)": dict(zip(names, my.matmul_flops((0, 512), (512, 2048)))),
+    }
 
 
 matmul_flops.wrong("A multiplication and an addition are two operations: the factor 2 is missing.", "2 * batch", "batch")
@@ -441,4 +599,14 @@ matmul_flops.wrong(
     "You multiplied the batch axes of both. They broadcast: two equal lengths are one batch.",
     "math.prod(np.broadcast_shapes(x_shape[:-2], y_shape[:-2]))",
     "math.prod(x_shape[:-2]) * math.prod(y_shape[:-2])",
+)
+matmul_flops.wrong(
+    "A sum of k products takes k - 1 additions, so 2k - 1 is the exact count. By custom, and in the docstring, it is rounded to 2k.",
+    "2 * batch * math.prod(x_shape[-2:]) * y_shape[-1]",
+    "batch * x_shape[-2] * (2 * x_shape[-1] - 1) * y_shape[-1]",
+)
+matmul_flops.wrong(
+    "Only one number comes back. Return two: forward and backward.",
+    "forward, 2 * forward",
+    "forward",
 )

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 03 · Matrix products
 #
-# *Reading: 35 minutes. Exercises: 50 minutes. Needs: lessons 01, 02, what a matrix product is.*
+# *Reading: 35 minutes. Exercises: 35 minutes. Needs: lessons 01, 02, what a matrix product is.*
 #
 # Nearly all of the arithmetic in a Transformer is matrix products. What is the gradient of one, for matrices, vectors and
 # whole batches of them, and how much does it cost?
@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import nn, ops
-from minigrad.gradcheck import gradcheck, gradcheck_pair
+from minigrad.gradcheck import gradcheck
 from tutorials import show
 
 
@@ -51,6 +51,9 @@ def T(x):
 #
 # $$ Z_{ij} = \sum_{p=1}^{k} X_{ip} Y_{pj}. $$
 #
+# In formulas rows and columns are counted from 1, as in every book; in code, pictures and error messages from 0, as NumPy
+# counts. So $X_{23}$ is `X[1, 2]`.
+#
 # $G$ is the gradient of $Z$, so of shape $(n, m)$: $G_{ij} = \partial L / \partial Z_{ij}$. We look for
 # $\partial L / \partial X$, of shape $(n, k)$, and $\partial L / \partial Y$, of shape $(k, m)$. The claim:
 #
@@ -64,8 +67,8 @@ def T(x):
 #    Z = XY = \begin{pmatrix} 5 & 4 \\ 17 & 3 \end{pmatrix}, \quad
 #    G = \begin{pmatrix} 1 & 0 \\ 2 & -1 \end{pmatrix}. $$
 #
-# Take one number, $X_{23} = 3$ (row 2, column 3). Where is it used? In row 2 of $Z$ only: in $Z_{21}$, multiplied by
-# $Y_{31} = 5$, and in $Z_{22}$, multiplied by $Y_{32} = 1$. So its gradient is
+# Take one number, $X_{23} = 3$ (row 2, column 3; in code `X[1, 2]`). Where is it used? In row 2 of $Z$ only: in $Z_{21}$,
+# multiplied by $Y_{31} = 5$, and in $Z_{22}$, multiplied by $Y_{32} = 1$. So its gradient is
 # $G_{21} \cdot 5 + G_{22} \cdot 1 = 2 \cdot 5 - 1 = 9$: row 2 of $G$ times row 3 of $Y$. And rows times rows is what
 # $G Y^\top$ computes:
 #
@@ -197,14 +200,17 @@ assert sum(right for _, right in fitting(3, 3, 3)) == 1
 #
 # The outer product $g v^\top$ has entry $g_i v_j$: $X_{ij}$ is used once, in $y_i$, where it meets $v_j$. NumPy's trap here
 # is that `.T` of a vector is the same vector. `np.outer(g, v)` or `g[:, None] * v` says what is meant.
+#
+# The cell below checks the table. As in lessons 01 and 02, `gradcheck` takes a pair (forward, backward) and the inputs: it
+# draws a random $g$, calls `backward(g, *inputs)` and compares each gradient with nudging.
 
 # %%
 rng = np.random.default_rng(0)
 v, u = rng.standard_normal(3), rng.standard_normal(4)
 M = rng.standard_normal((4, 3))
-assert gradcheck_pair(lambda M, v: M @ v, lambda g, M, v: (np.outer(g, v), M.T @ g), [M, v])
-assert gradcheck_pair(lambda u, M: u @ M, lambda g, u, M: (M @ g, np.outer(u, g)), [u, M])
-assert gradcheck_pair(lambda u, v: np.array(u @ v), lambda g, u, v: (g * v, g * u), [v.copy(), v])
+assert gradcheck((lambda M, v: M @ v, lambda g, M, v: (np.outer(g, v), M.T @ g)), [M, v])
+assert gradcheck((lambda u, M: u @ M, lambda g, u, M: (M @ g, np.outer(u, g))), [u, M])
+assert gradcheck((lambda u, v: np.array(u @ v), lambda g, u, v: (g * v, g * u)), [v.copy(), v])
 print("the three lines with vectors are right;  v.T has the shape", v.T.shape)
 assert v.T.shape == v.shape
 
@@ -255,7 +261,7 @@ def matmul_backward(g, x, y):
 
 for left, right in (((2, 1, 3, 4), (5, 4, 2)), ((3, 4), (5, 4, 2)), ((2, 3, 4), (4, 2)), ((3, 3), (3, 3)), ((2, 1, 4), (4, 1))):
     x, y = rng.standard_normal(left), rng.standard_normal(right)
-    assert gradcheck_pair(np.matmul, matmul_backward, [x, y])
+    assert gradcheck((np.matmul, matmul_backward), [x, y])
     print(f"{left} @ {right} -> {(x @ y).shape}: right")
 
 # %% [markdown]
@@ -293,7 +299,7 @@ def linear_backward(g, x, W, b):
 
 W, b = rng.standard_normal((5, 4)), rng.standard_normal(5)
 for shape in ((3, 4), (2, 3, 4), (4,)):
-    assert gradcheck_pair(linear, linear_backward, [rng.standard_normal(shape), W, b])
+    assert gradcheck((linear, linear_backward), [rng.standard_normal(shape), W, b])
     print("x of shape", shape, "is right")
 
 # %% [markdown]
@@ -323,7 +329,7 @@ g_cube = np.arange(27.0).reshape(3, 3, 3)
 back, again = np.transpose(g_cube, inverse), np.transpose(g_cube, axes)
 print("on the cube, entry [0, 1, 2] gets", back[0, 1, 2], "; with the same axes again", again[0, 1, 2])
 assert back[0, 1, 2] == g_cube[2, 0, 1] and again[0, 1, 2] == g_cube[1, 2, 0] and not np.allclose(back, again)
-assert gradcheck_pair(lambda x: np.transpose(x, axes), lambda g, x: np.transpose(g, np.argsort(axes)), [g_cube])
+assert gradcheck((lambda x: np.transpose(x, axes), lambda g, x: np.transpose(g, np.argsort(axes))), [g_cube])
 
 # %% [markdown]
 # ## What it costs
@@ -501,9 +507,8 @@ assert np.allclose(x_m.grad.data, g @ x.T + x.T @ g)
 # ## Pitfalls: what learners ask
 #
 # **"Is `np.dot` the same as `@`?"** For vectors and matrices. With more axes `np.dot` multiplies *every* matrix of the first
-# with *every* one of the second. The attention code of many tutorials, the one this course grew from among them, says
-# `np.dot(Q, K.T)`: it is right for one sequence, and wrong for a batch, for two reasons (`.T` is the other). Write
-# `Q @ np.swapaxes(K, -1, -2)`.
+# with *every* one of the second. You will meet attention code that says `np.dot(Q, K.T)`: that is right for one sequence
+# only. For a batch it is wrong twice, since `.T` reverses all axes as well. Write `Q @ np.swapaxes(K, -1, -2)`.
 #
 # **"Why is my bias' gradient of shape (time, out)?"** You summed over the first axis only. The bias was copied along *all*
 # axes but the last: sum over all of them.
