@@ -549,9 +549,6 @@ assert abs(alpha.sum() - 1) < 1e-12 and context.shape == (H_s,)
 # Two troubles of three are gone. The third, one step after another, is still there as long as an RNN makes the states. The
 # paper of 2017 asks the obvious question: if every place can look at every other, what is the recurrence for? Its title is
 # the answer. Lesson 08 builds that attention.
-#
-# (The lesson this course grew from has a heading "Why a New Architecture?" with nothing below it. This lesson is what we
-# would have wanted to read there.)
 
 # %% [markdown]
 # ## Gradient check
