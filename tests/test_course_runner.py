@@ -17,6 +17,7 @@ from tutorials import check as check_here
 from tutorials.runner import handout, isolation, lessons
 from tutorials.runner.answers import Key, key_of
 from tutorials.runner.lessons import CourseError
+from tutorials.runner.progress import Progress
 from tutorials.runner.values import Unreadable, decode, encode
 from tutorials.runner.verdict import difference, judge
 
@@ -359,6 +360,17 @@ READINGS = {
     "the course": "__import__('tutorials.runner.lessons').runner.lessons.find('1').solution",
     "minigrad": "__import__('minigrad')",
     "the collector": "[o for o in __import__('gc').get_objects() if callable(o)]",
+    "a str of one's own": "open(type('S', (str,), {'startswith': lambda s, *a: False})(PATH)).read()",
+    "other builtins": "(lambda b, os: (setattr(b, 'isinstance', lambda *a: False), setattr(b, 'hasattr', lambda *a: False), os.read(os.open(PATH, 0), 10**6))[2])(__import__('builtins'), __import__('os'))",
+    "another realpath": "(lambda p, os: (setattr(p, 'realpath', lambda *a, **k: os.getcwd() + '/x'), setattr(p, '_joinrealpath', lambda *a: (os.getcwd() + '/x', True)), open(PATH).read())[2])(__import__('posixpath'), __import__('os'))",
+    "dir_fd": "(lambda os: os.read(os.open(PATH[1:], 0, dir_fd=os.open('/', 0)), 10**6))(__import__('os'))",
+    "dir_fd of the library": "(lambda os: os.read(os.open('../' * 12 + PATH[1:], 0, dir_fd=os.open(os.path.dirname(os.__file__), 0)), 10**6))(__import__('os'))",
+    "up from the library": "open(__import__('os').path.dirname(__import__('os').__file__) + '/..' * 12 + PATH).read()",
+    "native code": "(lambda i, m: (m.ExtensionFileLoader, i.create_dynamic(type('S', (), {'name': 'my._posixsubprocess', 'origin': __import__('sysconfig').get_paths()['platstdlib'] + '/lib-dynload/_posixsubprocess.so'})()))[1])(__import__('_imp'), __import__('importlib.machinery').machinery)",
+    "built-in code": "__import__('_imp').create_builtin(type('S', (), {'name': '_posixsubprocess'})())",
+    "NumPy's ctypes": "np._core._internal.ctypes.CDLL(None)",
+    "a hard link": "(lambda os: (os.link(PATH, 'here'), open('here').read())[1])(__import__('os'))",
+    "a move": "(lambda os: (os.rename(PATH, 'here'), open('here').read())[1])(__import__('os'))",
     "a subinterpreter": "__import__('_xxsubinterpreters').run_string(__import__('_xxsubinterpreters').create(), 'print(1)')",
 }
 
@@ -391,10 +403,10 @@ HARM = {
     "forged results": ("open('results', 'w').write('{\"value\": null}' + chr(10) * 9); return 0 * x", ""),
     "rubbish for results": ("open('results', 'w').write('[' * 10**5 + chr(10)); return 0 * x", ""),
     "an equal-to-everything": ("class A(np.ndarray):\n        def __eq__(s, o): return True\n    return np.zeros_like(x).view(A)", ""),
-    "kills its parent": ("import os, signal; os.kill(os.getppid(), signal.SIGKILL)", "may not do this (os.kill)"),
+    "kills its parent": ("import os; os.kill(os.getppid(), 9)", "may not do this (os.kill)"),
     "writes elsewhere": ("open('/tmp/minigrad-was-here', 'w')", "may write into its own folder only"),
     "removes": ("import shutil; shutil.rmtree('/tmp/minigrad-was-here', ignore_errors=False)", "may not do this (shutil.rmtree)"),
-    "a network": ("import socket", "there is no socket here"),
+    "a network": ("import socket", "not socket; is it spelled right?"),
 }
 
 
@@ -438,12 +450,48 @@ def test_grade_gives_partial_credit_and_says_what_failed(course, capsys):
     hand_in("hilbert", "x = 1\n" * 400_000)
     status, text = type_(capsys, "grade", "class", "--csv", "out.csv", "--seed", "5")
     assert status == 0 and "8 learners, random inputs from --seed 5" in text and "fritz" in text and "no file lessonNN.py found" in text
-    rows = list(csv.DictReader(Path("out.csv").read_text(encoding="utf-8").splitlines()))
+    rows = list(csv.DictReader(Path("out.csv").read_text(encoding="utf-8-sig").splitlines()))
     points = {name: [row["points"] for row in rows if row["learner"] == name] for name in ("ada", "blaise", "carl", "dora", "'=emil", "gauss", "hilbert")}
     assert points == {"ada": ["1.00", "1.00"], "blaise": ["0.00", "1.00"], "carl": ["0.00"] * 2, "dora": ["0.00", "1.00"], "'=emil": ["0.00"] * 2, "gauss": ["0.00"] * 2, "hilbert": ["0.00"] * 2}  # fmt: skip
     said = {row["learner"]: row["what failed"] for row in rows if row["exercise"] == "double"}
     assert said["blaise"] == "You square: x * x grows too fast." and "not written yet" in said["carl"] and "loop" in said["dora"]
     assert "is a link" in said["gauss"] and "at most 1,000,000 are read" in said["hilbert"]
+
+
+def test_no_answer_ends_the_grading_of_the_others(course, capsys):
+    """Each of these once raised in the grader, or reached the teacher's terminal."""
+    answers = {
+        "big": "return 10**400", "bigger": "return 10**25", "scalar": "return np.array(3.0)", "half": "raise ValueError('\\ud800')",
+        "forged": "open('results', 'a').write('{\"error\":{\"kind\":\"x\",\"message\":\"m\",\"places\":[[Infinity,\"a\"]]}}' + chr(10))",
+        "escape": "raise type('\\x1b[2J', (Exception,), {})('\\x1b[31m')", "many": "open('results', 'a').write('{\"list\":[' + '{\"list\":[]},' * 10**6 + ']}' + chr(10))",
+        "deep": "import os\n    for _ in range(3000): os.mkdir('d'); os.chdir('d')",
+    }  # fmt: skip
+    for name, body in answers.items():
+        hand_in(name, EXERCISE.replace("return 2 * x", body))
+    hand_in("zoe", EXERCISE)
+    status, text = type_(capsys, "grade", "class", "--csv", "out.csv")
+    whole = Path("out.csv").read_text(encoding="utf-8-sig")
+    rows = list(csv.DictReader(whole.splitlines()))
+    assert status == 0 and len(rows) == 2 * len(answers) + 2 and "\x1b" not in whole + text
+    assert {row["points"] for row in rows if row["learner"] == "zoe"} == {"1.00"}
+    assert {row["points"] for row in rows if row["learner"] != "zoe" and row["exercise"] == "double"} == {"0.00"}
+    assert type_(capsys, "grade", "class", "--csv", "nowhere/out.csv")[0] == 2 and "needs a whole number from 0" in type_(capsys, "grade", "class", "--seed", "-5")[1]
+
+
+def test_two_terminals_lose_nothing_and_folders_are_not_files(course, capsys):
+    type_(capsys, "start", "1")
+    one, other = Progress(Path("my_minigrad")), Progress(Path("my_minigrad"))
+    one.lessons["99"] = {"started": "x", "pieces": {}, "exercises": {}}
+    other.note(course, judge(key_of(course, "double"), EXERCISE))
+    one.save()
+    assert Progress(Path("my_minigrad")).passed(course) == ["double"]
+    assert "Your folder: other" in type_(capsys, "--folder", "other", "map")[1] and not Path("other").exists()
+    assert type_(capsys, "--folder", "other", "start", "1")[0] == 0 and Path("other/lesson01.py").exists()
+    Path("my_minigrad/progress.json").unlink()
+    Path("my_minigrad/progress.json").mkdir()
+    assert "is a folder; remove it or rename it" in type_(capsys)[1]
+    assert "a.file is a file" in (Path("a.file").write_text(""), type_(capsys, "--folder", "a.file", "map")[1])[1]
+    assert "no lesson '²'" in type_(capsys, "--folder", "other", "check", "²")[1]
 
 
 def test_the_code_of_one_learner_reaches_no_other(course, capsys):
@@ -453,7 +501,7 @@ def test_the_code_of_one_learner_reaches_no_other(course, capsys):
     hand_in("bob", thief.replace("import numpy as np", "import numpy as np\nimport sys\nsys.ada = 1\nnp.ones = None\n"))
     hand_in("cleo", EXERCISE.replace("return 2 * x", "import sys; return 2 * x if not hasattr(sys, 'ada') and np.ones else 0"))
     type_(capsys, "grade", "class", "--csv", "out.csv")
-    rows = {(row["learner"], row["exercise"]): row for row in csv.DictReader(Path("out.csv").read_text(encoding="utf-8").splitlines())}
+    rows = {(row["learner"], row["exercise"]): row for row in csv.DictReader(Path("out.csv").read_text(encoding="utf-8-sig").splitlines())}
     assert rows["bob", "double"]["points"] == "0.00" and "may not read other files" in rows["bob", "double"]["what failed"]
     assert rows["cleo", "double"]["points"] == "1.00"
 

@@ -1,5 +1,6 @@
 """python -m tutorials: the course's map, and everything a learner and a teacher do with it. Knows the command line only."""
 
+import argparse
 import contextlib
 import sys
 import time
@@ -28,6 +29,8 @@ A teacher's: see tutorials/TEACHING.md.
 
 def main(argv=None):
     argv = sys.argv[1:] if argv is None else list(argv)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a console of another encoding shows a ?, and goes on
     with said(DOOR, CourseError, OSError) as outcome, _pipes():
         options = parse(argv)
         mine = Progress(progress.folder_of(options.folder)) if options.folder_wanted else None
@@ -75,7 +78,7 @@ def parse(argv):
     one.add_argument("submissions", help="a folder with one folder for each learner, holding lessonNN.py files")
     one.add_argument("--csv", metavar="FILE", help="write a table with a row for each exercise")
     one.add_argument("--lesson", action="append", help="only this lesson (may be given several times)")
-    one.add_argument("--seed", type=int, default=None, help="of the random inputs (default: drawn, and printed)")
+    one.add_argument("--seed", type=natural, default=None, help="of the random inputs (default: drawn, and printed)")
     one = command("handout", handout, "for teachers: a copy of the course without solutions")
     one.add_argument("destination", help="a folder that does not exist yet")
     one = command("notebooks", notebooks, "for authors: make the lesson.ipynb files from lesson.py, run, with outputs")
@@ -88,10 +91,17 @@ def parse(argv):
     return parser.parse_args(argv)
 
 
+def natural(text):
+    """A whole number from 0."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"needs a whole number from 0, got {text!r}")
+    return int(text)
+
+
 def _command(commands, name, action, text):
     parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     parser.prog = f"python -m {DOOR} {name}"
-    parser.add_argument("--folder", default=None, help="your own folder (default: my_minigrad, here or above)")
+    parser.add_argument("--folder", default=argparse.SUPPRESS, help="your own folder (default: my_minigrad, here or above)")
     parser.set_defaults(action=action, folder_wanted=name not in ("grade", "handout", "notebooks"))
     return parser
 
@@ -154,7 +164,7 @@ def start(options, mine):
         print(f"  check   python -m tutorials check {int(lesson.number)}")
     elif mine.changes(lesson):
         beside = free(mine.folder / f"lesson{lesson.number}.new.py")
-        beside.write_text(lesson.stub, encoding="utf-8")
+        beside.write_text(lesson.stub, encoding="utf-8", newline="\n")
         print(f"{mine.changes(lesson)}: the new text is in {beside}. Your own file is as it was; take over what you want.")
         mine.begin(lesson)
     else:
@@ -178,6 +188,9 @@ def check(options, mine):
             raise CourseError(f"there is nothing in {mine.folder} yet. To begin: python -m tutorials start 1")
         chosen = [next((lesson for lesson in begun if mine.open(lesson)), begun[-1])]
     else:
+        holding = [lesson for lesson in lessons() if options.lesson in lesson.names]
+        if len(holding) == 1 and options.exercise is None:  # `check softmax`
+            options.lesson, options.exercise = holding[0].number, options.lesson
         chosen = [find(options.lesson)]
     return max(check_lesson(lesson, mine, options.exercise) for lesson in chosen)
 
@@ -214,6 +227,8 @@ def check_lesson(lesson, mine, only=None):
 
 def read(file, lesson):
     """The learner's file as text."""
+    if file.is_dir():
+        raise CourseError(f"{file} is a folder; move it away, and begin with: python -m tutorials start {int(lesson.number)}")
     if not file.exists():
         raise CourseError(f"there is no {file} yet. To begin lesson {lesson.number}: python -m tutorials start {int(lesson.number)}")
     try:
@@ -282,7 +297,7 @@ def reset(options, mine):
     if not file.exists():
         raise CourseError(f"there is no {file}, so there is nothing to reset. To begin: python -m tutorials start {int(lesson.number)}")
     backup = free(mine.folder / f"lesson{lesson.number}.backup.py")
-    if not options.yes and input(f"Begin lesson {lesson.number} anew? Your {file.name} is kept as {backup.name}. Type yes or no: ").strip().lower() not in ("yes", "y"):
+    if not options.yes and asked(f"Begin lesson {lesson.number} anew? Your {file.name} is kept as {backup.name}. Type yes or no: ") not in ("yes", "y"):
         print("Nothing was changed.")
         return 0
     file.rename(backup)
@@ -290,6 +305,15 @@ def reset(options, mine):
     file.write_text(lesson.stub, encoding="utf-8", newline="\n")
     mine.begin(lesson)
     print(f"{file} is as it was at the start; what you had is in {backup}.")
+
+
+def asked(question):
+    """What is answered; nothing, where nobody can."""
+    try:
+        return input(question).strip().lower()
+    except EOFError:
+        print()
+        return ""
 
 
 def doctor(options, mine):

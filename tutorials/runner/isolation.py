@@ -1,7 +1,7 @@
 """Runs drivers on a learner's file in a process of its own, with limits, and brings back what they gave. Knows no right answers.
 
-The process gets a copy of one file in an empty temporary folder. It hands back text that values.decode reads; what it prints is read
-up to a bound and no further. When its time is over it is ended, and everything it started with it.
+The process gets a copy of one file in an empty temporary folder. It hands back text that values.decode reads; what it prints goes to
+a file, of which the beginning is read. When its time is over, or it prints too much, it is ended.
 """
 
 import json
@@ -9,8 +9,10 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
-import threading
+import time
+import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +27,7 @@ GRACE = 5.0  # seconds more for starting Python and NumPy, which on a busy machi
 MEMORY = 4_000_000_000  # bytes of address space; NumPy's libraries alone reserve hundreds of millions
 PRINTED = 20_000  # characters of what it prints that are kept
 FLOOD = 10_000_000  # bytes printed after which it is ended
-MOST_RESULTS = 60_000_000  # bytes
+MOST_RESULTS = 4_000_000  # bytes
 
 
 @dataclass
@@ -72,9 +74,10 @@ def _paths(uses):
 
 
 def _readable(uses):
-    """Folders whose files may be opened: Python's own, NumPy's, and those of what the exercise uses."""
-    folders = {sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(np.__file__).parents[1]), str(Path(os.__file__).parent)}
-    return sorted({os.path.realpath(folder) for folder in folders} | {str(ROOT / name) for name in uses})
+    """Folders whose files may be opened: Python's own library, NumPy, and what the exercise uses; as they are called and where they lie."""
+    numpy, paths = Path(np.__file__).parent, sysconfig.get_paths()
+    folders = {paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__), f"{sys.base_prefix}/DLLs", str(numpy), f"{numpy}.libs"}
+    return sorted(folders | {os.path.realpath(folder) for folder in folders} | {str(ROOT / name) for name in uses})
 
 
 def _hidden(uses):
@@ -86,19 +89,31 @@ def _until_it_ends(folder, seconds):
     keep = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "TZ") if name in os.environ}
     environment = {**keep, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TMPDIR": str(folder), "TEMP": str(folder), "HOME": str(folder)}  # fmt: skip
     own_group = {"start_new_session": True} if os.name == "posix" else {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-B", "-X", "utf8", str(HERE / "child.py"), str(folder / "job.json")],
-        cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **own_group,
-    )  # fmt: skip
-    heard = _Listener(process)
+    printed = folder / "printed"
+    with open(printed, "wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-B", "-X", "utf8", "-W", "ignore", str(HERE / "child.py"), str(folder / "job.json")],
+            cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, **own_group,
+        )  # fmt: skip
     try:
-        process.wait(seconds + GRACE)
-        ended = ""
-    except subprocess.TimeoutExpired:
-        ended = "time"
+        ended = _watch(process, printed, time.monotonic() + seconds + GRACE)
     finally:
         _end(process)
-    return ("flood" if heard.flooded else ended), heard.text()
+    with open(printed, "rb") as out:
+        ended = "flood" if printed.stat().st_size > FLOOD else ended
+        return ended, clean(out.read(PRINTED).decode("utf-8", "replace"))
+
+
+def _watch(process, printed, until):
+    """Wait for the end; "time" or "flood" if it has to be made."""
+    while time.monotonic() < until:
+        try:
+            process.wait(0.1)
+            return ""
+        except subprocess.TimeoutExpired:
+            if printed.stat().st_size > FLOOD:
+                return "flood"
+    return "time"
 
 
 def _end(process):
@@ -108,30 +123,16 @@ def _end(process):
             os.killpg(process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass
+    elif process.poll() is None:
+        subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True)
     process.kill()
     process.wait()
 
 
-class _Listener:
-    """Reads what a process prints, keeps the beginning, and ends the process when it does not stop."""
-
-    def __init__(self, process):
-        self.process, self.kept, self.count, self.flooded = process, b"", 0, False
-        self.thread = threading.Thread(target=self._listen, daemon=True)
-        self.thread.start()
-
-    def _listen(self):
-        while chunk := self.process.stdout.read1(65536):
-            self.kept = (self.kept + chunk)[:PRINTED]
-            self.count += len(chunk)
-            if self.count > FLOOD and not self.flooded:
-                self.flooded = True
-                _end(self.process)
-
-    def text(self):
-        self.thread.join(2)
-        self.process.stdout.close()
-        return self.kept.decode("utf-8", "replace")
+def clean(text):
+    """Without characters that a terminal or a spreadsheet would obey, and without halves of characters."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\ufffd" for c in text)
 
 
 def _read(path, count, ended, printed, seconds):
@@ -143,7 +144,7 @@ def _read(path, count, ended, printed, seconds):
     outcomes = [_outcome(line) for line in lines]
     if outcomes and outcomes[0].failed:  # the file could not even be loaded
         return Run([outcomes[0]] * count, printed, unread=True)
-    outcomes = outcomes[1:]
+    outcomes = [o for o in outcomes[1:] if not (ended == "flood" and o.failed)]  # no room to print in is what they failed of
     if len(outcomes) == count:
         return Run(outcomes, printed)
     said = {
@@ -151,6 +152,8 @@ def _read(path, count, ended, printed, seconds):
         "flood": Outcome(kind="Flood", message=f"it printed more than {FLOOD:,} bytes and was stopped: take the print out of the loop"),
         "": Outcome(kind="Ended", message=f"its process ended before the check did{_last(printed)}"),
     }[ended]
+    if outcomes and outcomes[-1].kind == "Refused":
+        said = outcomes[-1]
     return Run(outcomes + [said] * (count - len(outcomes)), printed, ended or "ended")
 
 
@@ -161,14 +164,15 @@ def _last(printed):
 
 
 def _outcome(line):
+    """One line of what the process wrote, which may be anything."""
     try:
         found = json.loads(line)
         if "error" in found:
             error = found["error"]
-            places = [(int(n or 0), str(name)) for n, name in error["places"]]
-            return Outcome(kind=str(error["kind"])[:100], message=str(error["message"])[:500], places=places)
+            places = [(int(n or 0), clean(str(name))[:100]) for n, name in error["places"]]
+            return Outcome(kind=clean(str(error["kind"]))[:100], message=clean(str(error["message"]))[:500], places=places)
         return Outcome(decode(found["value"]))
     except Unreadable as error:
         return Outcome(kind="Unreadable", message=str(error))
-    except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
+    except Exception:
         return Outcome(kind="Unreadable", message="its process handed back something unreadable")

@@ -128,7 +128,7 @@ def find(which):
     """The lesson of a number ("5", "05") or name ("softmax", "05_softmax")."""
     which = str(which).strip().strip("/\\").replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".py").removeprefix("lesson")
     for lesson in lessons():
-        if which in (lesson.folder.name, lesson.folder.name[3:]) or which.isdigit() and int(which) == int(lesson.number):
+        if which in (lesson.folder.name, lesson.folder.name[3:]) or which.isdecimal() and which.isascii() and int(which) == int(lesson.number):
             return lesson
     names = [lesson.folder.name[3:] for lesson in lessons()]
     raise CourseError(f"there is no lesson {which!r}{meant(which, names)}. python -m tutorials shows those there are, {int(lessons()[0].number)} to {int(lessons()[-1].number)}.")

@@ -7,6 +7,7 @@ and an unreadable file is kept under another name. `python -m tutorials check al
 import datetime
 import json
 import os
+import time
 from pathlib import Path
 
 from tutorials.runner.lessons import CourseError, lessons
@@ -19,7 +20,9 @@ class Progress:
 
     def __init__(self, folder):
         self.folder, self.path = Path(folder), Path(folder) / "progress.json"
-        self.healed = []  # sentences on what was mended
+        self.healed, self.touched = [], set()  # sentences on what was mended; lessons that this process changes
+        if self.folder.exists() and not self.folder.is_dir():
+            raise CourseError(f"{self.folder} is a file, and your work needs a folder of that name; rename it, or give another with --folder.")
         self.lessons = self._read()
 
     # ------------------------------------------------------------ what is known
@@ -32,6 +35,7 @@ class Progress:
         return self.file(lesson).exists()
 
     def of(self, lesson):
+        self.touched.add(lesson.number)
         return self.lessons.setdefault(lesson.number, {"started": today(), "pieces": {}, "exercises": {}})
 
     def exercise(self, lesson, name):
@@ -41,7 +45,8 @@ class Progress:
         """The names of the exercises that passed, in order."""
         if lesson.number not in self.lessons or not self.started(lesson):
             return []
-        return [name for name in lesson.names if self.exercise(lesson, name)["passed"]]
+        known = self.lessons[lesson.number]["exercises"]
+        return [name for name in lesson.names if known.get(name, {}).get("passed")]
 
     def open(self, lesson):
         done = self.passed(lesson)
@@ -72,16 +77,25 @@ class Progress:
         self.save()
 
     def save(self):
-        """Written beside and then put in its place, so that it is never half there."""
+        """Written beside and then put in its place, so that it is never half there; of lessons that another terminal works on, what it wrote."""
+        self.lessons = {**self._read(), **{number: one for number, one in self.lessons.items() if number in self.touched}}
         text = json.dumps({"about": "what you have done in minigrad's course; you may delete this file", "lessons": self.lessons}, indent=1)
         self.folder.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_suffix(".tmp")
+        beside = self.path.with_suffix(f".{os.getpid()}.tmp")
         beside.write_text(text + "\n", encoding="utf-8")
-        os.replace(beside, self.path)
+        for _ in range(20):  # on Windows another process may be reading it just now
+            try:
+                return os.replace(beside, self.path)
+            except PermissionError:
+                time.sleep(0.05)
+        beside.unlink()
+        raise CourseError(f"{self.path} could not be written; is it open in another program? Nothing of your work is lost.")
 
     # ------------------------------------------------------------ reading what may have been edited
 
     def _read(self):
+        if self.path.is_dir():
+            raise CourseError(f"{self.path} is a folder; remove it or rename it: your progress is kept in a file of that name.")
         if not self.path.exists():
             return {}
         try:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 KINDS = "biufc"  # booleans, whole numbers, floats, complex numbers
-MOST = 20_000_000  # bytes that one array may have
+MOST = 2_000_000  # bytes that one array may have
 
 
 class Unreadable(ValueError):
@@ -62,7 +62,7 @@ def _decode(text):
         raise Unreadable("it handed back something unreadable")
     if "number" in text:
         number = text["number"]
-        return int(number) if number.lstrip("-").isdigit() else float(number)
+        return int(number) if number.lstrip("-").isdigit() and len(number) < 300 else float(number)
     if "list" in text:
         return [_decode(item) for item in text["list"]]
     if "dict" in text:

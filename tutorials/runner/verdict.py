@@ -90,6 +90,7 @@ def same(outcome, other):
 # ---------------------------------------------------------------- what the values say
 
 
+@np.errstate(all="ignore")
 def difference(given, right, tolerance, names=(), where=""):
     """A sentence on the first difference of two values, or "". names: what the parts of the whole are called."""
     inside = f"{where}, " if where else ""
@@ -130,7 +131,7 @@ def labels(check):
 
 
 def _truth(given, right):
-    return isinstance(right, bool) and isinstance(given, (np.bool_, np.ndarray)) and np.shape(given) == () and bool(given) == right
+    return isinstance(right, bool) and isinstance(given, (np.bool_, np.ndarray)) and np.shape(given) == () and given.dtype == bool and bool(given) == right
 
 
 def _numbers(given, right, tolerance, where):
@@ -142,16 +143,18 @@ def _numbers(given, right, tolerance, where):
     if isinstance(given, (str, dict, bool)) or isinstance(given, list) and not _arrayable(given):
         return f"{where} should be {'a number' if np.ndim(right) == 0 else f'an array of shape {np.shape(right)}'}, got {kind(given)}"
     given, right = np.asarray(given), np.asarray(right)
+    if given.dtype.kind not in "biufc":
+        return f"{where} should be {'a number' if right.ndim == 0 else f'an array of shape {right.shape}'}, got {shortly(given)}"
     if given.shape != right.shape:
         return f"{where} has the shape {given.shape}; it should be {right.shape}{_shape_hint(given, right)}"
-    if right.dtype.kind == "b" and given.dtype.kind != "b":
-        return f"{where} should hold booleans, got {given.dtype}"
+    if (right.dtype.kind == "b") != (given.dtype.kind == "b"):
+        return f"{where} should hold {'booleans' if right.dtype.kind == 'b' else 'numbers'}, got {given.dtype}"
     if not right.size:
         return ""
     finite = np.isfinite(given) | (given == right) | (np.isnan(given) & np.isnan(right)) if right.dtype.kind in "fc" else np.isfinite(given)
     scale = max(np.abs(right[np.isfinite(right)]).max(initial=0), FLOOR) if right.dtype.kind != "b" else 1
     with np.errstate(all="ignore"):
-        near = np.abs(np.where(np.isfinite(right), given - 1.0 * right, 0)) <= tolerance * scale
+        near = np.abs(np.where(np.isfinite(right), given - 1.0 * right, 0)) <= (tolerance * scale if right.dtype.kind in "fc" else 0)
     wrong = ~(finite & np.where(np.isfinite(right), near, (given == right) | (np.isnan(given) & np.isnan(right))))
     if not wrong.any():
         return ""
@@ -269,7 +272,7 @@ def _diagnosed(key, check, outcome):
 
 def told(outcome, source, shown):
     """The sentence on an error raised in the learner's code, with the line it came from."""
-    if outcome.kind in ("Timeout", "Flood", "Ended", "Unreadable", "InPlace"):
+    if outcome.kind in ("Timeout", "Flood", "Ended", "Unreadable", "InPlace", "Refused"):
         return sentence(outcome.message)
     message = " ".join(outcome.message.split())
     mismatch = re.search(r"with gufunc signature .* \(size (\d+) is different from (\d+)\)", message)
@@ -289,11 +292,13 @@ def _line(outcome, source, shown):
     if not outcome.places:
         return ""
     lineno, name = outcome.places[-1]
-    lines = source.splitlines()
+    lines = source.split("\n")
     text = lines[lineno - 1].strip() if 0 < lineno <= len(lines) else ""
     return f"\n            {shown}, line {lineno}{f', in {name}' if name != '<module>' else ''}: {text}"
 
 
 def sentence(text):
     """Begins with a capital and ends with a mark."""
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
+    first = text.split(" ", 1)[0]
+    code = len(first) == 1 and first != "a" or any(c in first for c in "./=()[]_'`")  # a name is left as it is
+    return f"{text[:1] if code else text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
