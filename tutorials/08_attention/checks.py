@@ -58,6 +58,15 @@ ask.wrong(
     body="return (softmax(keys @ query)[:, None] * values).sum()",
 )
 
+ask.wrong(
+    "The query is compared with the columns of keys. A key is a row: keys @ query, or query @ keys.T.",
+    "keys @ query", "query @ keys",
+)  # fmt: skip
+ask.wrong(
+    "`*` multiplies entry by entry. The answer is a sum over the books, a matrix product: `@`.",
+    "softmax(keys @ query) @ values", "softmax(keys @ query) * values",
+)  # fmt: skip
+
 
 # ---------------------------------------------------------------- attention_weights
 
@@ -72,9 +81,9 @@ weights = lesson.exercise(
 )
 
 
-@weights.check("the worked example of the lesson")
+@weights.check("the first two queries of the lesson's worked example: 2 queries, 3 keys, width 4")
 def _(my, rng):
-    q = np.array([[1, 0, 2, 1], [0, 2, 1, 0], [1, 1, 0, 2]], float)
+    q = np.array([[1, 0, 2, 1], [0, 2, 1, 0]], float)
     k = np.array([[0, 1, 1, 0], [2, 0, 0, 1], [1, 2, 1, 0]], float)
     return my.attention_weights(q, k)
 
@@ -82,7 +91,7 @@ def _(my, rng):
 @weights.check("4 queries, 6 keys: rows sum to 1")
 def _(my, rng):
     p = my.attention_weights(rng.standard_normal((4, 3)), rng.standard_normal((6, 3)))
-    return p, p.sum(axis=-1)
+    return {"the weights": p, "the sums of their rows": p.sum(axis=-1)}
 
 
 @weights.check("a batch of 2, with 5 heads")
@@ -93,6 +102,18 @@ def _(my, rng):
 @weights.check("batch, length and width equal: a wrong transpose would raise no error")
 def _(my, rng):
     return my.attention_weights(rng.standard_normal((3, 3, 3)), rng.standard_normal((3, 3, 3)))
+
+
+@weights.check("scores of ten thousand stay finite")
+def _(my, rng):
+    return my.attention_weights(1e4 * rng.standard_normal((4, 5)), rng.standard_normal((6, 5)))
+
+
+@weights.check("q and k are left as they were")
+def _(my, rng):
+    q, k = rng.standard_normal((4, 3)), rng.standard_normal((6, 3))
+    p = my.attention_weights(q, k)
+    return {"the weights": p, "q after the call": q, "k after the call": k}
 
 
 weights.wrong(
@@ -118,6 +139,52 @@ weights.wrong(
 weights.wrong(
     "The softmax runs over the queries: each column sums to 1. Each query shares out its attention over the keys, the last axis.",
     body="s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])\nreturn softmax(s.swapaxes(-1, -2)).swapaxes(-1, -2)",
+)
+
+weights.wrong(
+    "You divide by the root of the number of keys. What makes dot products large is the width of the vectors, the last axis.",
+    "q.shape[-1]", "k.shape[-2]",
+)  # fmt: skip
+weights.wrong(
+    "The width is taken from axis 1. That is d_k only if there is no batch; count from the end: axis -1.",
+    "q.shape[-1]", "q.shape[1]",
+)  # fmt: skip
+weights.wrong(
+    "The scores are multiplied by sqrt(d_k), which makes the saturation worse. They must be divided by it.",
+    " / np.sqrt", " * np.sqrt",
+)  # fmt: skip
+weights.wrong(
+    "The softmax runs over axis 1. That is the keys only if there is no batch; count from the end: axis -1.",
+    body="s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])\n"
+    "e = np.exp(s - s.max(axis=1, keepdims=True))\n"
+    "return e / e.sum(axis=1, keepdims=True)",
+)
+weights.wrong(
+    "The weights are transposed: (m, n), a row for each key. Rows belong to queries: q comes first in the product.",
+    body="return softmax(k @ q.swapaxes(-1, -2) / np.sqrt(q.shape[-1]))",
+)
+weights.wrong(
+    "`*` multiplies entry by entry. Each query with each key is a matrix product: `@`.", "q @ k", "q * k",
+)  # fmt: skip
+weights.wrong(
+    "np.dot takes each matrix of one batch with each of the other, and gives too many axes. `@` keeps batch and heads together.",
+    "q @ k.swapaxes(-1, -2)", "np.dot(q, k.swapaxes(-1, -2))",
+)  # fmt: skip
+weights.wrong(
+    "exp of large scores overflows, and inf / inf is NaN. Take the row's maximum off first, as the softmax above does.",
+    body="e = np.exp(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]))\nreturn e / e.sum(axis=-1, keepdims=True)",
+)
+for softmax_by_hand in (
+    "e = np.exp(s - s.max(axis=-1, keepdims=True))\nreturn e / e.sum(axis=-1)",
+    "e = np.exp(s)\nreturn e / e.sum(axis=-1)",
+):
+    weights.wrong(
+        "keepdims=True is missing: the sums of the rows have one axis less than the scores, and are spread over the wrong one.",
+        body="s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])\n" + softmax_by_hand,
+    )
+weights.wrong(
+    "The weights are right, but you wrote into an argument (/=, *= ...): the caller's queries are changed. Make a new array.",
+    body="q /= np.sqrt(q.shape[-1])\nreturn softmax(q @ k.swapaxes(-1, -2))",
 )
 
 
@@ -173,6 +240,19 @@ attention.wrong(
     body="return attention_weights(k, q) @ v",
 )
 
+attention.wrong(
+    "You return the weights as well, as the lesson's own attention does. Here the output alone is asked for.",
+    body="p = attention_weights(q, k)\nreturn p @ v, p",
+)
+attention.wrong(
+    "`*` multiplies entry by entry. A weighted sum over the keys is a matrix product: `@`.",
+    "attention_weights(q, k) @ v", "attention_weights(q, k) * v",
+)  # fmt: skip
+attention.wrong(
+    "These are scores, not weights: the softmax is missing. attention_weights has all of it.",
+    body="return q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]) @ v",
+)
+
 
 # ---------------------------------------------------------------- entropy
 
@@ -189,7 +269,7 @@ entropy = lesson.exercise(
 
 @entropy.check("uniform over 4, and over 1")
 def _(my, rng):
-    return np.append(my.entropy(np.full((2, 4), 0.25)), my.entropy(np.ones((3, 1))))
+    return {"4 keys alike": my.entropy(np.full((2, 4), 0.25)), "one key": my.entropy(np.ones((3, 1)))}
 
 
 @entropy.check("weights that are exactly 0")
@@ -201,6 +281,13 @@ def _(my, rng):
 @entropy.check("a batch with heads")
 def _(my, rng):
     return my.entropy(rng.dirichlet(np.ones(6), size=(2, 3, 4)))
+
+
+@entropy.check("the weights are left as they were")
+def _(my, rng):
+    weights = np.array([[0.0, 1.0, 0.0], [0.2, 0.3, 0.5]])
+    h = my.entropy(weights)
+    return {"the entropies": h, "the weights after the call": weights}
 
 
 entropy.wrong(
@@ -224,6 +311,15 @@ entropy.wrong(
 entropy.wrong(
     "A small number added inside the logarithm keeps NaN away but changes every entropy a little. Leave out the zeros instead.",
     "np.log(np.where(weights > 0, weights, 1))", "np.log(weights + 1e-4)",
+)  # fmt: skip
+
+entropy.wrong(
+    "The entropies are right, but the zeros of the caller's array have become something else. Work on a new array: np.where makes one.",
+    body="weights[weights == 0] = 1\nreturn -(weights * np.log(weights)).sum(axis=-1)",
+)
+entropy.wrong(
+    "The sum runs over axis 1. That is the keys only if there is no batch; count from the end: axis -1.",
+    ".sum(axis=-1)", ".sum(axis=1)",
 )  # fmt: skip
 
 
@@ -257,13 +353,13 @@ def _(my, g, q, k, v):
 @backward.check("all sizes equal: a wrong transpose would raise no error")
 def _(my, rng):
     g, q, k, v = rng.standard_normal((4, 3, 3, 3))
-    return my.attention_backward(g, q, k, v)
+    return dict(zip(("dq", "dk", "dv"), my.attention_backward(g, q, k, v), strict=False))
 
 
 @backward.check("one key: nothing to choose, so dq and dk are 0")
 def _(my, rng):
     g, q, k, v = (rng.standard_normal(s) for s in ((4, 2), (4, 3), (1, 3), (1, 2)))
-    return my.attention_backward(g, q, k, v)
+    return dict(zip(("dq", "dk", "dv"), my.attention_backward(g, q, k, v), strict=False))
 
 
 backward.wrong(
@@ -308,6 +404,43 @@ backward.wrong(
     "return scale * ds @ k, scale * ds.T @ q, p.T @ g",
 )
 
+backward.wrong(
+    "The arguments of softmax_backward are exchanged: it takes the gradient first, then the weights.",
+    "softmax_backward(g @ v.swapaxes(-1, -2), p)", "softmax_backward(p, g @ v.swapaxes(-1, -2))",
+)  # fmt: skip
+backward.wrong(
+    "p.T turns all axes of the weights round, batch and heads too. In dv swap the last two only.",
+    "dv = p.swapaxes(-1, -2) @ g", "dv = p.T @ g",
+)  # fmt: skip
+backward.wrong(
+    "ds.T turns all axes round, batch and heads too. In dk swap the last two only.",
+    "ds.swapaxes(-1, -2) @ q", "ds.T @ q",
+)  # fmt: skip
+backward.wrong(
+    "q and k are exchanged: a query's gradient is made of the keys it was compared with, a key's of the queries.",
+    "return scale * ds @ k, scale * ds.swapaxes(-1, -2) @ q, dv", "return scale * ds @ q, scale * ds.swapaxes(-1, -2) @ k, dv",
+)  # fmt: skip
+backward.wrong(
+    "dq has the scale 1/sqrt(d_k), dk lacks it. The scores were scaled, so both get it.",
+    "scale * ds.swapaxes(-1, -2) @ q", "ds.swapaxes(-1, -2) @ q",
+)  # fmt: skip
+backward.wrong(
+    "dk has the scale 1/sqrt(d_k), dq lacks it. The scores were scaled, so both get it.",
+    "scale * ds @ k", "ds @ k",
+)  # fmt: skip
+backward.wrong(
+    "The scale is the wrong way up: the forward divided by sqrt(d_k), so the backward divides too, and does not multiply.",
+    "1 / np.sqrt(q.shape[-1])", "np.sqrt(q.shape[-1])",
+)  # fmt: skip
+backward.wrong(
+    "dk comes out transposed, (d_k, m). Its shape is that of k: ds transposed comes first in the product, q second.",
+    "scale * ds.swapaxes(-1, -2) @ q", "scale * q.swapaxes(-1, -2) @ ds",
+)  # fmt: skip
+backward.wrong(
+    "dv has the scale too. It stands in the scores, and the values have no part in these.",
+    "dv = p.swapaxes(-1, -2) @ g", "dv = scale * p.swapaxes(-1, -2) @ g",
+)  # fmt: skip
+
 
 # ---------------------------------------------------------------- shared_backward
 
@@ -330,13 +463,14 @@ def _(my, g, q, k, v):
 @shared.check("the shapes of dq, dk, dv")
 def _(my, rng):
     g, q, k, v = (rng.standard_normal(s) for s in ((3, 4, 6), (3, 4, 2), (5, 2), (5, 6)))
-    return [list(d.shape) for d in my.shared_backward(g, q, k, v)]
+    names = ("the shape of dq", "the shape of dk", "the shape of dv")
+    return {name: str(np.shape(d)) for name, d in zip(names, my.shared_backward(g, q, k, v), strict=False)}
 
 
 @shared.check("one head: as before")
 def _(my, rng):
     g, q, k, v = (rng.standard_normal(s) for s in ((1, 4, 3), (1, 4, 2), (5, 2), (5, 3)))
-    return my.shared_backward(g, q, k, v)
+    return dict(zip(("dq", "dk", "dv"), my.shared_backward(g, q, k, v), strict=False))
 
 
 shared.wrong(
@@ -359,4 +493,12 @@ shared.wrong(
 shared.wrong(
     "dv is summed over the heads, dk is not. Keys are shared as values are.",
     "dk.sum(axis=0)", "dk[0]",
+)  # fmt: skip
+shared.wrong(
+    "An axis of length 1 is left where the heads were: k and v have no such axis, so their gradients have none. Sum without keepdims.",
+    "dk.sum(axis=0), dv.sum(axis=0)", "dk.sum(axis=0, keepdims=True), dv.sum(axis=0, keepdims=True)",
+)  # fmt: skip
+shared.wrong(
+    "The sum runs over the keys. It is the heads that share: they are the first axis.",
+    "dk.sum(axis=0), dv.sum(axis=0)", "dk.sum(axis=1), dv.sum(axis=1)",
 )  # fmt: skip

@@ -19,7 +19,7 @@ def softmax_backward(g, p):
 
 
 def ask(query, keys, values):
-    """What the librarian answers to one query: the values mixed by softmax(keys . query), without any scaling.
+    """What the librarian answers to one query: the values mixed by softmax(keys . query): the lesson's `ask` with sharpness 1.
 
     query: (d_k,)   keys: (m, d_k)   values: (m, d_v)   ->   (d_v,)
     """
@@ -40,7 +40,7 @@ def attention_weights(q, k):
 
 
 def attention(q, k, v):
-    """Scaled dot-product attention: each output is the mean of the values, weighted by attention_weights.
+    """Scaled dot-product attention: each output is the mean of the values, weighted by attention_weights. Returns the outputs alone.
 
     q: (..., n, d_k)   k: (..., m, d_k)   v: (..., m, d_v)   ->   (..., n, d_v)
     """
@@ -53,7 +53,7 @@ def entropy(weights):
     """How spread out the attention of each query is: -sum over keys of p log p, with the natural logarithm.
 
     weights: (..., n, m), rows that sum to 1, entries may be exactly 0   ->   (..., n)
-    0 for a query that looks at one key only (0 log 0 counts as 0), log m for one that looks at all m alike.
+    A new array; weights stay as they were. 0 for a query that looks at one key only (0 log 0 counts as 0), log m for one that looks at all m alike.
     No NaN and no warning, whatever the weights.
     """
     # solution

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 08 · Scaled dot-product attention
 #
-# *Reading: 40 minutes. Exercises: 60 minutes. Needs: lessons 03, 04, 05, 07.*
+# *Reading: 50 minutes. Exercises: 60 minutes. Needs: lessons 03, 04, 05, 07.*
 #
 # Lesson 07 ended with a question: if every place of a sequence can look at every other in one step, what is recurrence for?
 # How does a place decide where to look, and how does it learn to?
@@ -48,14 +48,18 @@ keys = np.array([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]])  # cooking, chemistry, mol
 values = np.array([100.0, 400.0, 250.0])
 
 
-def ask(query, sharpness):
-    scores = keys @ query * sharpness
-    weights = np.exp(scores) / np.exp(scores).sum()  # softmax, lesson 05
-    return weights, weights @ values
+def weights_of(query, keys, sharpness):
+    e = np.exp(keys @ query * sharpness)
+    return e / e.sum()  # softmax, lesson 05
 
 
+def ask(query, keys, values, sharpness=1.0):
+    return weights_of(query, keys, sharpness) @ values
+
+
+query = np.array([1.0, 0.2])
 for sharpness in (0.0, 1.0, 5.0, 50.0):
-    weights, answer = ask(np.array([1.0, 0.2]), sharpness)
+    weights, answer = weights_of(query, keys, sharpness), ask(query, keys, values, sharpness)
     print(f"sharpness {sharpness:4}: weights {weights}, answer {answer:6.2f}")
 
 # %% [markdown]
@@ -69,8 +73,8 @@ for sharpness in (0.0, 1.0, 5.0, 50.0):
 # - **Cross-attention**: queries come from one sequence (what the decoder has written), keys and values from another (what the
 #   encoder has read).
 #
-# The formula is the same for both. (The lesson this course grew from listed a third kind, "general attention", where queries
-# and keys come from different sources. That is cross-attention once more.)
+# The formula is the same for both. (You may meet a third name, "general attention", for queries and keys from different
+# sources. That is cross-attention once more.)
 
 # %% [markdown]
 # ## Definition
@@ -88,9 +92,9 @@ for sharpness in (0.0, 1.0, 5.0, 50.0):
 # | $P = \text{softmax}(S)$ | $n \times m$ | the weights: row $i$ is positive and sums to 1 |
 # | $O = PV$ | $n \times d_v$ | the output: row $i$ is a weighted mean of the values |
 #
-# The lesson this course grew from wrote $n$ for the rows of all three matrices. That is self-attention, where $m = n$. In
-# cross-attention 4 words written may look at 9 words read, and the weights are $4 \times 9$. Keep the two letters apart and
-# you will never transpose the wrong thing.
+# You may see $n$ for the rows of all three matrices. That is self-attention, where $m = n$. In cross-attention 4 words written
+# may look at 9 words read, and the weights are $4 \times 9$. Keep the two letters apart, and a matrix transposed by mistake
+# shows at once: its shape does not fit.
 
 # %%
 rng = np.random.default_rng(0)
@@ -191,8 +195,13 @@ for d_k in (4, 64, 1024):
 # the others almost 0, *every* one of these products is almost 0. The softmax is **saturated**: whatever the loss says about
 # where to look, hardly any of it arrives at queries and keys. They would learn very slowly.
 #
-# The picture measures it on random queries with 32 random keys. Left, the largest weight; right, what is left of a gradient
-# after it went back through the softmax.
+# The picture measures it on random queries with 32 random keys. Left, the largest weight. Right, what is left of a gradient
+# after it went back through the softmax: take the loss $L = \sum_j r_j p_j$ with random factors $r_j$ (mean 0, variance 1),
+# which are its gradient at the weights. What arrives at the scores is, by the two slopes above,
+#
+# $$\frac{\partial L}{\partial s_j} = \sum_l r_l \frac{\partial p_l}{\partial s_j} = p_j \Big( r_j - \sum_l r_l p_l \Big),$$
+#
+# and the picture shows the length of this vector, $\sqrt{\sum_j (\partial L / \partial s_j)^2}$.
 
 # %%
 figure, found = figures.drawn(figures.softmax_saturation)
@@ -204,6 +213,25 @@ assert found["unscaled"]["gradient"][-1, 1] < 0.01 * found["scaled"]["gradient"]
 show(figure, "Without the division a softmax over wide dot products gives everything to one key, and passes no gradient")
 
 # %% [markdown]
+# One number says how spread out the attention of a query is: the **entropy** of its row of weights,
+#
+# $$H = -\sum_{j=1}^{m} p_j \ln p_j ,$$
+#
+# with the natural logarithm, and $0 \ln 0$ counted as 0 (that is its limit). If all weight is on one key, $H = -1 \ln 1 = 0$.
+# If all $m$ keys get $1/m$, it is $-m \cdot \frac1m \ln \frac1m = \ln m$, and it is never larger. For 32 keys that is 3.466.
+# A head of a trained model whose entropy is near 0 has saturated, one near $\ln m$ does not choose.
+
+# %%
+rng = np.random.default_rng(2)
+q, k = rng.standard_normal((200, 1024)), rng.standard_normal((32, 1024))
+for name, scores in (("not scaled", q @ k.T), ("scaled", q @ k.T / 32), ("all alike", np.zeros((200, 32)))):
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    H = -(p * np.log(np.where(p > 0, p, 1))).sum(axis=1)
+    print(f"{name:10}: entropy of the median query {np.median(H):.3f} of at most {np.log(32):.3f}")
+    assert (H <= np.log(32) + 1e-9).all() and abs(np.log(32) - 3.466) < 5e-4
+
+# %% [markdown]
 # Three things to keep in mind.
 #
 # **It is a good start, not a law.** "Independent, mean 0, variance 1" describes the first step of training. Afterwards
@@ -211,8 +239,8 @@ show(figure, "Without the division a softmax over wide dot products gives everyt
 # it starts where gradients flow. And where queries and keys depend on each other from the start, the argument fails: the dot
 # product of a vector with *itself* has mean $d_k$, not 0.
 #
-# **It does not cure overflow.** The old lesson says that large dot products are numerically unstable and that the scaling
-# prevents this. These are two troubles with two cures. *Saturation*: the exact softmax has no slope there, in any precision;
+# **It does not cure overflow.** You may read that large dot products are numerically unstable and that the scaling prevents
+# this. These are two troubles with two cures. *Saturation*: the exact softmax has no slope there, in any precision;
 # cured by $1/\sqrt{d_k}$. *Overflow*: $e^{710}$ is infinite in float64, and $\infty/\infty$ is NaN; cured by taking the row's
 # maximum off before `exp`, which changes nothing else (lesson 05). You need both. The next cell has each alone.
 #
@@ -405,9 +433,8 @@ except AssertionError as error:
 # **One key.** A softmax over one score is 1, whatever the score. The output is the value, and no gradient reaches query or
 # key: there was nothing to choose.
 #
-# **Identical keys** give every key the same score, so the weights are uniform. The old lesson says this of "identical Q, K",
-# and if it means that $Q$ equals $K$, that is not so: then each token scores highest, as a rule, with itself. It is the
-# *keys* that must be equal among themselves.
+# **Identical keys** give every key the same score, so the weights are uniform. It is the *keys* that must be equal among
+# themselves. If $Q$ equals $K$, the weights are not uniform: each token then scores highest, as a rule, with itself.
 #
 # **A query of zeros** scores 0 with every key: uniform too.
 #
@@ -440,7 +467,7 @@ print("weights of 1000 tokens:", attention(*[np.zeros((1000, 1))] * 3)[1].size)
 #
 # ### Programs that break, and programs that don't
 #
-# The old lesson writes `np.dot(Q, K.T)`. That is right for two axes and for two only. With a batch, `.T` reverses *all* axes.
+# Many programs have `np.dot(Q, K.T)`. That is right for two axes and for two only. With a batch, `.T` reverses *all* axes.
 # If you are lucky, the shapes do not fit and you get an error. If batch, length and width happen to be equal, you get
 # numbers.
 
@@ -643,7 +670,7 @@ print("largest difference of dQ:", abs(ds @ k / 2 - attention_backward(g, q, k, 
 # %% [markdown]
 # ## What was left out
 #
-# - **Masks**: who may not look at what. Lesson 09. The old lesson's code had none, and no backward.
+# - **Masks**: who may not look at what. Lesson 09.
 # - **Several heads** and the projections that make queries, keys and values. Lesson 10.
 # - **Order**. Lesson 11.
 # - **Dropout on the weights**, which the paper's code uses in training. In minigrad: `dropout_p`.
