@@ -42,8 +42,11 @@ def _(my, rng):
 @feed_forward.check("the inputs are left as they were")
 def _(my, rng):
     given = [rng.standard_normal(s) for s in ((2, 3), (3, 5), (5,), (5, 3), (3,))]
-    my.feed_forward(*given)
-    return given
+    y = my.feed_forward(*given)
+    return {
+        "the output": y,
+        **dict(zip([f"{name} after the call" for name in ("x", "W1", "b1", "W2", "b2")], given, strict=True)),
+    }
 
 
 feed_forward.wrong(
@@ -63,6 +66,23 @@ feed_forward.wrong(
     "The first bias, b1, is missing: every hidden value would switch on at 0.",
     "x @ W1 + b1", "x @ W1",
 )  # fmt: skip
+
+feed_forward.wrong(
+    "np.max looks for the largest entry along an axis. The larger of two things, entry by entry, is np.maximum(a, 0).",
+    "np.maximum(x @ W1 + b1, 0)", "np.max(0, x @ W1 + b1)",
+)  # fmt: skip
+feed_forward.wrong(
+    "np.max(a, 0) is the largest entry along axis 0. The larger of a and 0, entry by entry, is np.maximum(a, 0).",
+    "np.maximum(x @ W1 + b1, 0)", "np.max(x @ W1 + b1, 0)",
+)  # fmt: skip
+feed_forward.wrong(
+    "Python's max compares two numbers, not arrays. Entry by entry it is np.maximum.",
+    "np.maximum(x @ W1 + b1, 0)", "max(x @ W1 + b1, 0)",
+)  # fmt: skip
+feed_forward.wrong(
+    "The weights are applied transposed, x W^T, as in PyTorch. Here W1 is (d_model, d_ff), (in, out), so it is x @ W1.",
+    body="return np.maximum(x @ W1.T + b1, 0) @ W2.T + b2",
+)
 
 feed_forward_backward = lesson.exercise(
     "feed_forward_backward",
@@ -90,13 +110,14 @@ def _(my, g, x, W1, b1, W2, b2):
 @feed_forward_backward.check("all axes of one size, a single sequence")
 def _(my, rng):
     x, W1, b1, W2, b2, g = (rng.standard_normal(s) for s in ((4, 4), (4, 4), (4,), (4, 4), (4,), (4, 4)))
-    return my.feed_forward_backward(g, x, W1, b1, W2, b2)
+    return dict(zip(("dx", "dW1", "db1", "dW2", "db2"), my.feed_forward_backward(g, x, W1, b1, W2, b2), strict=False))
 
 
 @feed_forward_backward.check("a hidden value exactly 0: the ReLU passes nothing there")
 def _(my, rng):
     W1, b1, W2, b2 = np.eye(2), np.zeros(2), np.eye(2), np.zeros(2)
-    return my.feed_forward_backward(np.ones((1, 2)), np.array([[0.0, 3.0]]), W1, b1, W2, b2)
+    grads = my.feed_forward_backward(np.ones((1, 2)), np.array([[0.0, 3.0]]), W1, b1, W2, b2)
+    return dict(zip(("dx", "dW1", "db1", "dW2", "db2"), grads, strict=False))
 
 
 feed_forward_backward.wrong(
@@ -128,6 +149,42 @@ feed_forward_backward.wrong(
 feed_forward_backward.wrong(
     "db1 adds up the gradient after the ReLU. b1 was added before it, so its gradient has gone through the mask.",
     "rows(dbefore).sum(0)", "rows(g @ W2.T).sum(0)",
+)  # fmt: skip
+
+feed_forward_backward.wrong(
+    "With a batch, x.T turns all axes round, and W1 and W2 collect from all positions. Put them below each other first: rows.",
+    body="""
+    before = x @ W1 + b1
+    hidden = np.maximum(before, 0)
+    dbefore = (g @ W2.T) * (before > 0)
+    return dbefore @ W1.T, x.T @ dbefore, rows(dbefore).sum(0), hidden.T @ g, rows(g).sum(0)
+    """,
+)
+feed_forward_backward.wrong(
+    "dW1 and dW2 still have the axis of the batch: each sequence has a gradient of its own there. All use the same weights: add them up.",
+    body="""
+    before = x @ W1 + b1
+    hidden = np.maximum(before, 0)
+    dbefore = (g @ W2.T) * (before > 0)
+    dW1, dW2 = x.swapaxes(-1, -2) @ dbefore, hidden.swapaxes(-1, -2) @ g
+    return dbefore @ W1.T, dW1, rows(dbefore).sum(0), dW2, rows(g).sum(0)
+    """,
+)
+feed_forward_backward.wrong(
+    "db1 and db2 are sums over the first axis only. A bias serves every position of every sequence: sum over all axes but the last.",
+    body="""
+    before = x @ W1 + b1
+    hidden = np.maximum(before, 0)
+    dbefore = (g @ W2.T) * (before > 0)
+    return dbefore @ W1.T, rows(x).T @ rows(dbefore), dbefore.sum(0), rows(hidden).T @ rows(g), g.sum(0)
+    """,
+)
+feed_forward_backward.wrong(
+    "g goes through W2 itself. Forward is hidden @ W2, so backward is g times W2 transposed.", "g @ W2.T", "g @ W2",
+)  # fmt: skip
+feed_forward_backward.wrong(
+    "dx comes through W1 itself. Forward is x @ W1, so backward is the gradient times W1 transposed.",
+    "dbefore @ W1.T", "dbefore @ W1",
 )  # fmt: skip
 
 # ---------------------------------------------------------------- layer norm
@@ -170,6 +227,18 @@ def _(my, rng):
     return my.layer_norm(np.full((2, 3), 7.0), np.ones(3), np.array([1.0, 2.0, 3.0]))
 
 
+@layer_norm.check("numbers near a million, which differ by about 1")
+def _(my, rng):
+    return my.layer_norm(1e6 + rng.standard_normal((4, 5)), np.ones(5), np.zeros(5))
+
+
+@layer_norm.check("x is left as it was")
+def _(my, rng):
+    x = rng.standard_normal((3, 5)) + 2
+    y = my.layer_norm(x, np.ones(5), np.zeros(5))
+    return {"the output": y, "x after the call": x}
+
+
 layer_norm.wrong(
     "The variance divides by C - 1. Layer norm takes the biased one, which divides by C: it describes these C "
     "numbers, it does not estimate.",
@@ -198,12 +267,44 @@ layer_norm.wrong(
     "centred / np.sqrt(variance + eps) * gamma + beta", "(centred / np.sqrt(variance + eps) + beta) * gamma",
 )  # fmt: skip
 
+layer_norm.wrong(
+    "The variance as mean(x^2) - mean(x)^2 takes the difference of two huge numbers where x is far from 0, and little of it is right. "
+    "Centre first, then square.",
+    "(centred**2).mean(-1, keepdims=True)", "(x**2).mean(-1, keepdims=True) - x.mean(-1, keepdims=True) ** 2",
+)  # fmt: skip
+layer_norm.wrong(
+    "The output is right, but you wrote into x (x -= ...): the caller's x is changed, and a residual still needs it. Make a new array.",
+    body="""
+    x -= x.mean(-1, keepdims=True)
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + eps) * gamma + beta
+    """,
+)
+for statistics in (
+    "centred = x - x.mean(-1)\nvariance = (centred**2).mean(-1)",
+    "centred = x - x.mean(-1)\nvariance = x.var(-1)",
+    "centred = x - x.mean(-1)\nvariance = (centred**2).mean(-1, keepdims=True)",
+    "centred = x - x.mean(-1, keepdims=True)\nvariance = (centred**2).mean(-1)",
+):
+    layer_norm.wrong(
+        "keepdims=True is missing: mean or variance have lost the axis of features, and are spread over the wrong one. "
+        "Both must keep it, with length 1.",
+        body=statistics + "\nreturn centred / np.sqrt(variance + eps) * gamma + beta",
+    )
+layer_norm.wrong(
+    "gamma is missing: the normed vector is multiplied by it, feature by feature.", " * gamma", "",
+)  # fmt: skip
+layer_norm.wrong("beta is missing: it is added at the end.", " + beta", "")
+layer_norm.wrong(
+    "The mean is not taken off: what you compute is close to RMS norm. Divide the centred vector.",
+    "return centred /", "return x /",
+)  # fmt: skip
+
 layer_norm_backward = lesson.exercise(
     "layer_norm_backward",
     hints=(
         "By how many ways does one feature reach the output of its row? It is there itself, in the mean, and in the variance.",
         "Let h = g gamma. The mean takes mean(h) off; the variance takes xhat mean(h xhat) off; all is scaled by "
-        "1 / sqrt(variance + eps)."
+        "1 / sqrt(variance + eps). "
         "gamma and beta served all positions, so their gradients are sums over them.",
         "dx = s * (h - h.mean(-1, keepdims=True) - xhat * ...); dgamma = rows(g * xhat).sum(0); dbeta = rows(g).sum(0).",
     ),
@@ -222,18 +323,20 @@ def _(my, g, x, gamma, beta):
 
 @layer_norm_backward.check("a single row of six")
 def _(my, rng):
-    return my.layer_norm_backward(rng.standard_normal((1, 6)), rng.standard_normal((1, 6)), rng.standard_normal(6))
+    grads = my.layer_norm_backward(rng.standard_normal((1, 6)), rng.standard_normal((1, 6)), rng.standard_normal(6))
+    return dict(zip(("dx", "dgamma", "dbeta"), grads, strict=False))
 
 
 @layer_norm_backward.check("an eps of 0.5, as many positions as features")
 def _(my, rng):
     g, x = rng.standard_normal((2, 4, 4))
-    return my.layer_norm_backward(g, x, rng.standard_normal(4), 0.5)
+    return dict(zip(("dx", "dgamma", "dbeta"), my.layer_norm_backward(g, x, rng.standard_normal(4), 0.5), strict=False))
 
 
 @layer_norm_backward.check("all features equal: finite gradients")
 def _(my, rng):
-    return my.layer_norm_backward(np.array([[1.0, 2.0, 4.0]]), np.full((1, 3), 7.0), np.ones(3))
+    grads = my.layer_norm_backward(np.array([[1.0, 2.0, 4.0]]), np.full((1, 3), 7.0), np.ones(3))
+    return dict(zip(("dx", "dgamma", "dbeta"), grads, strict=False))
 
 
 layer_norm_backward.wrong(
@@ -273,6 +376,60 @@ layer_norm_backward.wrong(
     """,
 )
 
+layer_norm_backward.wrong(
+    "The factor s = 1 / sqrt(variance + eps) is missing from dx: xhat was centred times s, so all of dx is multiplied by it.",
+    "dx = s * (h", "dx = (h",
+)  # fmt: skip
+layer_norm_backward.wrong(
+    "You have sums where means belong. Mean and variance each divide by C, and so do both terms of dx: .mean, not .sum.",
+    body="""
+    centred = x - x.mean(-1, keepdims=True)
+    s = 1 / np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
+    xhat, h = centred * s, g * gamma
+    dx = s * (h - h.sum(-1, keepdims=True) - xhat * (h * xhat).sum(-1, keepdims=True))
+    return dx, rows(g * xhat).sum(0), rows(g).sum(0)
+    """,
+)
+for third in ("centred * (h * centred)", "xhat * (h * centred)", "centred * (h * xhat)"):
+    layer_norm_backward.wrong(
+        "The third term of dx has the centred x where it needs xhat, the centred x times s: both factors are xhat.",
+        "xhat * (h * xhat)", third,
+    )  # fmt: skip
+layer_norm_backward.wrong(
+    "The sign of the third term: what comes back through the variance is subtracted, as what comes through the mean is.",
+    "- xhat * (h", "+ xhat * (h",
+)  # fmt: skip
+layer_norm_backward.wrong(
+    "The sign of the second term: what comes back through the mean is subtracted.", "(h - h.mean", "(h + h.mean",
+)  # fmt: skip
+layer_norm_backward.wrong(
+    "dgamma is made of h = g gamma. The gradient of gamma is what gamma was multiplied with, xhat, times g itself.",
+    "rows(g * xhat).sum(0)", "rows(h * xhat).sum(0)",
+)  # fmt: skip
+layer_norm_backward.wrong(
+    "dgamma is made of the centred x. gamma multiplies xhat, which is that times s.",
+    "rows(g * xhat).sum(0)", "rows(g * centred).sum(0)",
+)  # fmt: skip
+for mean_h, mean_hx in (
+    (".mean(-1)", ".mean(-1)"),
+    (".mean(-1)", ".mean(-1, keepdims=True)"),
+    (".mean(-1, keepdims=True)", ".mean(-1)"),
+):
+    layer_norm_backward.wrong(
+        "keepdims=True is missing in dx: the means over the features have lost that axis, and are spread over the wrong one.",
+        "(h - h.mean(-1, keepdims=True) - xhat * (h * xhat).mean(-1, keepdims=True))", f"(h - h{mean_h} - xhat * (h * xhat){mean_hx})",
+    )  # fmt: skip
+layer_norm_backward.wrong(
+    "keepdims=True is missing: the means over the features have lost that axis, and are spread over the wrong one. All four need it.",
+    body="""
+    centred = x - x.mean(-1)
+    s = 1 / np.sqrt((centred**2).mean(-1) + eps)
+    xhat, h = centred * s, g * gamma
+    dx = s * (h - h.mean(-1) - xhat * (h * xhat).mean(-1))
+    return dx, rows(g * xhat).sum(0), rows(g).sum(0)
+    """,
+)
+
 # ---------------------------------------------------------------- RMS norm
 
 rms_norm = lesson.exercise(
@@ -306,6 +463,13 @@ def _(my, rng):
     return my.rms_norm(np.zeros((2, 3)), np.ones(3))
 
 
+@rms_norm.check("x is left as it was")
+def _(my, rng):
+    x = rng.standard_normal((3, 5)) + 2
+    y = my.rms_norm(x, np.ones(5))
+    return {"the output": y, "x after the call": x}
+
+
 rms_norm.wrong(
     "The mean is taken off first. That is layer norm; RMS norm leaves it in.",
     body="""
@@ -326,6 +490,19 @@ rms_norm.wrong(
     "The mean square is that of the whole array. Each position has its own: average over the last axis only.",
     "(x * x).mean(-1, keepdims=True)", "(x * x).mean()",
 )  # fmt: skip
+
+rms_norm.wrong(
+    "keepdims=True is missing: the mean square has lost the axis of features, and is spread over the wrong one.",
+    "(x * x).mean(-1, keepdims=True)", "(x * x).mean(-1)",
+)  # fmt: skip
+rms_norm.wrong(
+    "You divide by the mean square, not by its root. Then a row twice as large comes out half as large.",
+    "np.sqrt((x * x).mean(-1, keepdims=True) + eps)", "((x * x).mean(-1, keepdims=True) + eps)",
+)  # fmt: skip
+rms_norm.wrong(
+    "The output is right, but you wrote into x (x /= ...): the caller's x is changed, and a residual still needs it. Make a new array.",
+    body="x /= np.sqrt((x * x).mean(-1, keepdims=True) + eps)\nreturn x * gamma",
+)
 
 rms_norm_backward = lesson.exercise(
     "rms_norm_backward",
@@ -349,7 +526,7 @@ def _(my, g, x, gamma):
 @rms_norm_backward.check("an eps of 0.5, as many positions as features")
 def _(my, rng):
     g, x = rng.standard_normal((2, 4, 4))
-    return my.rms_norm_backward(g, x, rng.standard_normal(4), 0.5)
+    return dict(zip(("dx", "dgamma"), my.rms_norm_backward(g, x, rng.standard_normal(4), 0.5), strict=False))
 
 
 rms_norm_backward.wrong(
@@ -367,6 +544,34 @@ rms_norm_backward.wrong(
 rms_norm_backward.wrong(
     "dgamma is made of x. gamma multiplies xhat, so its gradient collects g xhat.",
     "rows(g * xhat).sum(0)", "rows(g * x).sum(0)",
+)  # fmt: skip
+
+rms_norm_backward.wrong(
+    "You have a sum where a mean belongs: the mean square divides by C, and so does the second term of dx.",
+    "(h * xhat).mean(-1, keepdims=True)", "(h * xhat).sum(-1, keepdims=True)",
+)  # fmt: skip
+rms_norm_backward.wrong(
+    "The factor s = 1 / sqrt(mean square + eps) is missing from dx: xhat was x times s, so all of dx is multiplied by it.",
+    "dx = s * (h", "dx = (h",
+)  # fmt: skip
+for second in ("x * (h * x)", "xhat * (h * x)", "x * (h * xhat)"):
+    rms_norm_backward.wrong(
+        "The second term of dx has x where it needs xhat, x times s: both factors are xhat.", "xhat * (h * xhat)", second,
+    )  # fmt: skip
+rms_norm_backward.wrong(
+    "The sign of the second term: what comes back through the root is subtracted.", "(h - xhat *", "(h + xhat *",
+)  # fmt: skip
+rms_norm_backward.wrong(
+    "dgamma is made of h = g gamma. The gradient of gamma is what gamma was multiplied with, xhat, times g itself.",
+    "rows(g * xhat).sum(0)", "rows(h * xhat).sum(0)",
+)  # fmt: skip
+rms_norm_backward.wrong(
+    "keepdims=True is missing in dx: the mean over the features has lost that axis, and is spread over the wrong one.",
+    "(h * xhat).mean(-1, keepdims=True)", "(h * xhat).mean(-1)",
+)  # fmt: skip
+rms_norm_backward.wrong(
+    "dgamma is a sum over the first axis only. gamma serves every position: sum over all axes but the last.",
+    "rows(g * xhat).sum(0)", "(g * xhat).sum(0)",
 )  # fmt: skip
 
 # ---------------------------------------------------------------- residual
@@ -400,10 +605,10 @@ def _(my, rng):
 
 @residual_block.check("x is left as it was, in both orders")
 def _(my, rng):
-    x = rng.standard_normal((2, 3))
+    x, again = np.array([[0.5, -1.0, 2.0], [1.5, 0.1, -0.7]]), np.array([[0.5, -1.0, 2.0], [1.5, 0.1, -0.7]])
     my.residual_block(x, np.tanh, np.sin, "post")
-    my.residual_block(x, np.tanh, np.sin, "pre")
-    return x
+    my.residual_block(again, np.tanh, np.sin, "pre")
+    return {"x after a post-norm block": x, "x after a pre-norm block": again}
 
 
 residual_block.wrong(
@@ -437,6 +642,19 @@ residual_block.wrong(
     """,
 )
 
+residual_block.wrong(
+    'Your block is pre-norm whatever `order` says. For "post" the norm comes after the sum.',
+    body="return x + sublayer(norm(x))",
+)
+residual_block.wrong(
+    'Your block is post-norm whatever `order` says. For "pre" the norm comes before the sublayer.',
+    body="return norm(x + sublayer(x))",
+)
+residual_block.wrong(
+    "In pre-norm what the sublayer gives is normed. It is what the sublayer reads that must be: norm first, then the sublayer.",
+    "x + sublayer(norm(x))", "x + norm(sublayer(x))",
+)  # fmt: skip
+
 residual_block_backward = lesson.exercise(
     "residual_block_backward",
     hints=(
@@ -457,14 +675,20 @@ def square(x):
     return x * x / 2 + x
 
 
-@residual_block_backward.gradcheck(forward=lambda x: square(x + f(x)), inputs=lambda rng: [rng.standard_normal((2, 4))])
+@residual_block_backward.gradcheck(
+    forward=lambda x: square(x + f(x)), inputs=lambda rng: [rng.standard_normal((2, 4))],
+    title="post-norm: against finite differences",
+)  # fmt: skip
 def _(my, g, x):
     f = lambda x: 1.5 * np.tanh(np.roll(x, 1, -1))  # noqa: E731
     df = lambda g, x: np.roll(g * 1.5 * (1 - np.tanh(np.roll(x, 1, -1)) ** 2), -1, -1)  # noqa: E731
     return my.residual_block_backward(g, x, f, lambda x: x * x / 2 + x, "post", df, lambda g, x: g * (x + 1))
 
 
-@residual_block_backward.gradcheck(forward=lambda x: x + f(square(x)), inputs=lambda rng: [rng.standard_normal((2, 4))])
+@residual_block_backward.gradcheck(
+    forward=lambda x: x + f(square(x)), inputs=lambda rng: [rng.standard_normal((2, 4))],
+    title="pre-norm: against finite differences",
+)  # fmt: skip
 def _(my, g, x):
     f = lambda x: 1.5 * np.tanh(np.roll(x, 1, -1))  # noqa: E731
     df = lambda g, x: np.roll(g * 1.5 * (1 - np.tanh(np.roll(x, 1, -1)) ** 2), -1, -1)  # noqa: E731
@@ -508,5 +732,41 @@ residual_block_backward.wrong(
     if order == "post":
         return norm_backward(g, x + sublayer(x))
     return g
+    """,
+)
+residual_block_backward.wrong(
+    "The two orders are exchanged: post means that the norm comes after the sum, so its backward comes first.",
+    'order == "post"', 'order != "post"',
+)  # fmt: skip
+residual_block_backward.wrong(
+    'Your backward is that of pre-norm whatever `order` says. For "post" the norm\'s backward comes first.',
+    body="return g + norm_backward(sublayer_backward(g, norm(x)), x)",
+)
+residual_block_backward.wrong(
+    'Your backward is that of post-norm whatever `order` says. For "pre" g goes around both, and the norm\'s backward comes last.',
+    body="""
+    dsum = norm_backward(g, x + sublayer(x))
+    return dsum + sublayer_backward(dsum, x)
+    """,
+)
+residual_block_backward.wrong(
+    "In post-norm g itself goes around. There is a norm behind the sum, so what goes around is the gradient of the sum, as to the sublayer.",
+    "dsum + sublayer_backward(dsum, x)", "g + sublayer_backward(dsum, x)",
+)  # fmt: skip
+residual_block_backward.wrong(
+    "In pre-norm the norm's backward is taken at norm(x), what came out of it. It must be taken at x, what the norm was called with.",
+    "sublayer_backward(g, norm(x)), x)", "sublayer_backward(g, norm(x)), norm(x))",
+)  # fmt: skip
+residual_block_backward.wrong(
+    "In pre-norm the norm's backward is left out on the sublayer's way: what comes out of the sublayer's backward must still pass it.",
+    "g + norm_backward(sublayer_backward(g, norm(x)), x)", "g + sublayer_backward(g, norm(x))",
+)  # fmt: skip
+residual_block_backward.wrong(
+    "The arguments of the backwards are exchanged: the gradient comes first, then what the function was called with.",
+    body="""
+    if order == "post":
+        dsum = norm_backward(x + sublayer(x), g)
+        return dsum + sublayer_backward(x, dsum)
+    return g + norm_backward(x, sublayer_backward(norm(x), g))
     """,
 )

@@ -46,7 +46,7 @@ def layer_norm(x, gamma, beta, eps=1e-5):
     """(x - mean) / sqrt(variance + eps) * gamma + beta, each position by its own mean and variance.
 
     x: (..., C); gamma, beta: (C,)  ->  (..., C)
-    The variance divides by C (the biased one), and eps stands inside the root.
+    The variance divides by C (the biased one), and eps stands inside the root. A new array; x stays as it was.
     """
     # solution
     centred = x - x.mean(-1, keepdims=True)
@@ -73,7 +73,7 @@ def layer_norm_backward(g, x, gamma, eps=1e-5):
 def rms_norm(x, gamma, eps=1e-6):
     """x / sqrt(mean of x^2 + eps) * gamma, each position by its own mean square; no mean is taken off.
 
-    x: (..., C); gamma: (C,)  ->  (..., C)
+    x: (..., C); gamma: (C,)  ->  (..., C), a new array
     """
     # solution
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * gamma

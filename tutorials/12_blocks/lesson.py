@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 12 · The blocks: feed-forward, residual, layer norm
 #
-# *Reading: 35 minutes. Exercises: 60 minutes. Needs: lessons 02, 03, 08, 10.*
+# *Reading: 50 minutes. Exercises: 60 minutes. Needs: lessons 02, 03, 08, 10.*
 #
 # Attention is one half of a Transformer layer. What is the other half, and what holds the halves together so that six, twelve
 # or a hundred layers can be trained?
@@ -43,8 +43,6 @@ np.set_printoptions(precision=4, suppress=True)
 #
 # **The norm keeps the numbers at one size.** Add to a vector a hundred times and it grows. Layer norm brings each position's
 # vector back to mean 0 and variance 1, then scales it by weights that are learned.
-#
-# (The lesson this project grew from has the headings of these parts and not their contents; here they are.)
 
 # %% [markdown]
 # ## Definition
@@ -118,13 +116,14 @@ print("before the ReLU", before, " after", hidden, " out", y, " with the residua
 # %% [markdown]
 # ## Derivation 1: back through the feed-forward
 #
-# Nothing new: two linear maps (lesson 03) and a ReLU. Write $a = x W_1 + b_1$, $h = \max(0, a)$, $y = h W_2 + b_2$, and let
-# $g$ be the gradient of the loss with respect to $y$. From back to front:
+# Nothing new: two linear maps (lesson 03) and a ReLU. Write $a = x W_1 + b_1$, $r = \max(0, a)$ for the hidden layer,
+# $y = r W_2 + b_2$, and let $g$ be the gradient of the loss with respect to $y$; $dr$ is short for that at $r$, and so on. From
+# back to front:
 #
-# $$dW_2 = h^\top g, \quad db_2 = \sum g, \quad dh = g W_2^\top, \quad da = dh \odot [a > 0], \quad
+# $$dW_2 = r^\top g, \quad db_2 = \sum g, \quad dr = g W_2^\top, \quad da = dr \odot [a > 0], \quad
 # dW_1 = x^\top da, \quad db_1 = \sum da, \quad dx = da W_1^\top$$
 #
-# $\odot$ multiplies entry by entry; $[a > 0]$ is 1 where $a$ is positive, else 0. The products $h^\top g$ and the sums run
+# $\odot$ multiplies entry by entry; $[a > 0]$ is 1 where $a$ is positive, else 0. The products $r^\top g$ and the sums run
 # over *all* positions of *all* sequences: they used the same weights, and a value used many times collects from each use.
 
 
@@ -140,8 +139,8 @@ def feed_forward(x, W1, b1, W2, b2):
 def feed_forward_backward(g, x, W1, b1, W2, b2):
     a = x @ W1 + b1  # (B, T, d_ff)
     da = (g @ W2.T) * (a > 0)
-    h = np.maximum(a, 0)
-    return da @ W1.T, rows(x).T @ rows(da), rows(da).sum(0), rows(h).T @ rows(g), rows(g).sum(0)
+    r = np.maximum(a, 0)
+    return da @ W1.T, rows(x).T @ rows(da), rows(da).sum(0), rows(r).T @ rows(g), rows(g).sum(0)
 
 
 dx, dW1, db1, dW2, db2 = feed_forward_backward(np.ones(2), x, W1, b1, W2, b2)
@@ -150,7 +149,7 @@ assert dW2.tolist() == [[1, 1], [1, 1], [0, 0]]  # the unit that is off teaches 
 print("dx", dx, "\ndW2\n", dW2)
 
 # %% [markdown]
-# By hand, for $g = (1, 1)$: $dh$ = (1 + 0, 2 + 1, 5 + 5) = (1, 3, 10); the mask makes it (1, 3, 0); $dx$ = (1 − 3, 0 + 3) =
+# By hand, for $g = (1, 1)$: $dr$ = (1 + 0, 2 + 1, 5 + 5) = (1, 3, 10); the mask makes it (1, 3, 0); $dx$ = (1 − 3, 0 + 3) =
 # (−2, 3).
 
 # %% [markdown]
@@ -400,6 +399,11 @@ show(picture, "The gradient at each of 18 layers: without residuals it falls to 
 # | at the end of the stack | already normed | **needs one more norm** |
 # | deep, without warm-up | often fails | trains |
 
+# %% [markdown]
+# The size of the numbers themselves can be measured too. Two small functions of `models/figures.py`, with which the picture was
+# made, help: `normal(name, 8, 16, 64)` draws 8 sequences of 16 vectors of 64 standard normal numbers, the same at every call
+# with this name; `encoder(18, 64, kind)` is a list of 18 new encoder layers with $d_{model} = 64$, in the order `kind`.
+
 # %%
 for kind in ("post", "pre"):
     mg.manual_seed(0)
@@ -540,13 +544,15 @@ assert count["feed_forward"] == 2_099_712 and count["self_attention"] == 1_050_6
 assert round(count["feed_forward"] / total, 2) == 0.67
 
 # %% [markdown]
-# ### Q3. You replace x by 3x + 10 at the input of a layer norm. What happens to the output, and to dx?
+# ### Q3. You replace x by 3x + 10 at the input of a layer norm. What happens to the output, and to the gradient at the norm's own input?
 #
 # <details><summary>Answer</summary>
 #
-# The output stays, but for the tiny effect of $\varepsilon$. $dx$ becomes a third: the function is the same with its input
-# stretched by 3, so its slope is 1/3. A norm thus makes the gradient smaller where its input is larger, which is how it keeps
-# growing streams in check.
+# Call the norm's input $u$: it was $x$, and is now $3x + 10$. The output stays, but for the tiny effect of $\varepsilon$. The
+# gradient at $u$, $\partial L/\partial u$, becomes a third: $u$ has to move three times as far for the same change of the
+# output. A norm thus makes the gradient smaller where its input is larger, which is how it keeps growing streams in check.
+#
+# (The gradient at $x$ stays: $u = 3x + 10$ multiplies by 3 on the way back, and 3 times a third is 1.)
 #
 # </details>
 
@@ -554,8 +560,9 @@ assert round(count["feed_forward"] / total, 2) == 0.67
 # Q3, recomputed
 x3, g3 = rng.standard_normal((2, 6)), rng.standard_normal((2, 6))
 assert np.allclose(layer_norm(3 * x3 + 10, 1, 0), layer_norm(x3, 1, 0), atol=1e-4)
-slopes = [layer_norm_backward(g3, at, np.ones(6))[0] for at in (x3, 3 * x3 + 10)]
-assert np.allclose(slopes[1], slopes[0] / 3, atol=1e-4)
+at_u = [layer_norm_backward(g3, u, np.ones(6))[0] for u in (x3, 3 * x3 + 10)]
+print("largest gradient at the norm's input, before and after:", *[f"{abs(d).max():.4f}" for d in at_u])
+assert np.allclose(at_u[1], at_u[0] / 3, atol=1e-4) and np.allclose(3 * at_u[1], at_u[0], atol=1e-4)
 
 # %% [markdown]
 # ### Q4. A layer norm with $d_{model} = 2$ follows a block. What can come out of it?
@@ -577,8 +584,6 @@ assert np.allclose(lengths, np.sqrt(512), atol=1e-3)
 
 # %% [markdown]
 # ### Q5. In the Transformer encoder, why do we use residual connections around each sublayer?
-#
-# (This is Q10 of the lesson this project grew from.)
 #
 # <details><summary>Answer</summary>
 #
