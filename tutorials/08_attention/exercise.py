@@ -53,8 +53,8 @@ def entropy(weights):
     """How spread out the attention of each query is: -sum over keys of p log p, with the natural logarithm.
 
     weights: (..., n, m), rows that sum to 1, entries may be exactly 0   ->   (..., n)
-    A new array; weights stay as they were. 0 for a query that looks at one key only (0 log 0 counts as 0), log m for one that looks at all m alike.
-    No NaN and no warning, whatever the weights.
+    0 for a query that looks at one key only (0 log 0 counts as 0), log m for one that looks at all m alike.
+    No NaN and no warning, whatever the weights; and these stay as they were.
     """
     # solution
     return -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=-1)

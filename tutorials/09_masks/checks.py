@@ -34,7 +34,7 @@ def _(my, rng):
 
 @causal.check("one new token sees everything; a single token sees itself")
 def _(my, rng):
-    return my.causal_mask(1, 4), my.causal_mask(1, 1)
+    return {"1 query, 4 keys": my.causal_mask(1, 4), "1 query, 1 key": my.causal_mask(1, 1)}
 
 
 @causal.check("it holds booleans")
@@ -124,17 +124,20 @@ decoder = lesson.exercise(
 
 @decoder.check("two pairs, source longer than target")
 def _(my, rng):
-    return my.decoder_masks(np.array([[5, 3, 1, 2, 6], [4, 1, 0, 0, 0]]), np.array([[1, 7, 8], [1, 9, 0]]), 0)
+    masks = my.decoder_masks(np.array([[5, 3, 1, 2, 6], [4, 1, 0, 0, 0]]), np.array([[1, 7, 8], [1, 9, 0]]), 0)
+    return dict(zip(("self_mask", "cross_mask"), masks, strict=False))
 
 
 @decoder.check("source and target of one length: the wrong one would fit")
 def _(my, rng):
-    return my.decoder_masks(np.array([[5, 3, 1, 0]]), np.array([[1, 9, 0, 0]]), 0)
+    masks = my.decoder_masks(np.array([[5, 3, 1, 0]]), np.array([[1, 9, 0, 0]]), 0)
+    return dict(zip(("self_mask", "cross_mask"), masks, strict=False))
 
 
 @decoder.check("pad is 2, and 0 a token like others")
 def _(my, rng):
-    return my.decoder_masks(np.array([[0, 3, 2], [2, 2, 2]]), np.array([[1, 0], [1, 2]]), 2)
+    masks = my.decoder_masks(np.array([[0, 3, 2], [2, 2, 2]]), np.array([[1, 0], [1, 2]]), 2)
+    return dict(zip(("self_mask", "cross_mask"), masks, strict=False))
 
 
 decoder.wrong(
@@ -213,6 +216,13 @@ def _(my, rng):
     return my.masked_softmax(np.array([[-1e4, -1e4 + 1, 1e4], [-1e4, 0, 0]]), mask)
 
 
+@masked.check("scores and mask are left as they were")
+def _(my, rng):
+    scores, mask = rng.standard_normal((3, 4)), np.tri(3, 4, 1, dtype=bool)
+    p = my.masked_softmax(scores, mask)
+    return {"the weights": p, "the scores after the call": scores, "the mask after the call": mask}
+
+
 @masked.check("NaN and inf where masked")
 def _(my, rng):
     return my.masked_softmax(np.array([[1.0, np.nan, 2.0, np.inf]]), np.array([[True, False, True, False]]))
@@ -249,6 +259,14 @@ masked.wrong(
     "Take it after masking.",
     "s.max(axis=-1, keepdims=True)", "scores.max(axis=-1, keepdims=True)",
 )  # fmt: skip
+masked.wrong(
+    "The weights are right, but you wrote -inf into the caller's scores. np.where makes a new array.",
+    "s = np.where(mask, scores, -np.inf)", "np.copyto(scores, -np.inf, where=~mask)\n    s = scores",
+)  # fmt: skip
+masked.wrong(
+    "keepdims=True is missing in the sum: it has one axis less than the scores, and is spread over the wrong one.",
+    "e.sum(axis=-1, keepdims=True)", "e.sum(axis=-1)",
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- masked_attention
@@ -282,11 +300,19 @@ def _(my, rng):
     return my.masked_attention(*(rng.standard_normal(s) for s in ((2, 3, 4), (2, 5, 4), (2, 5, 2))), mask)
 
 
+@attention.check("NaN in a value that everybody sees is not hidden")
+def _(my, rng):
+    q, k, v = rng.standard_normal((3, 3, 4))
+    v[2, 1] = np.nan
+    return my.masked_attention(q, k, v, np.ones((3, 3), bool))
+
+
 @attention.check("NaN in a key and a value that nobody sees")
 def _(my, rng):
     q, k, v = rng.standard_normal((3, 2, 4, 4))
     k[1, 2:] = v[1, 2:] = np.nan
-    return my.masked_attention(q, k, v, np.array([[1, 1, 1, 1], [1, 1, 0, 0]], bool)[:, None])
+    out = my.masked_attention(q, k, v, np.array([[1, 1, 1, 1], [1, 1, 0, 0]], bool)[:, None])
+    return {"the output": out, "q after the call": q, "k after the call": k, "v after the call": v}
 
 
 attention.wrong(
@@ -310,6 +336,19 @@ attention.wrong(
     "The scores are multiplied by the mask: a hidden key then scores 0, and e to the 0 is 1. Hand the mask to masked_softmax.",
     "np.sqrt(q.shape[-1]), mask)", "np.sqrt(q.shape[-1]) * mask, np.ones_like(mask))",
 )  # fmt: skip
+attention.wrong(
+    "The output is right, but you wrote into an argument: the NaN of the caller's values are gone. np.where makes a new array.",
+    "v = np.where(mask.any(axis=-2)[..., None], v, 0)", "np.copyto(v, 0, where=~mask.any(axis=-2)[..., None])",
+)  # fmt: skip
+attention.wrong(
+    "You return the weights as well. Here the output alone is asked for.",
+    "return masked_softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]), mask) @ v",
+    "p = masked_softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]), mask)\n    return p @ v, p",
+)
+attention.wrong(
+    "All NaN were replaced, wherever they stood in v and in the scores. Only what is hidden may be: a NaN that is seen should show.",
+    body="v = np.nan_to_num(v)\nreturn masked_softmax(np.nan_to_num(q @ k.swapaxes(-1, -2)) / np.sqrt(q.shape[-1]), mask) @ v",
+)
 
 
 # ---------------------------------------------------------------- masked_attention_backward
@@ -346,13 +385,15 @@ def _(my, g, q, k, v, mask):
 def _(my, rng):
     g, q, k, v = rng.standard_normal((4, 2, 4, 4))
     k[1, 2:] = v[1, 2:] = np.nan
-    return my.masked_attention_backward(g, q, k, v, np.array([[1, 1, 1, 1], [1, 1, 0, 0]], bool)[:, None])
+    grads = my.masked_attention_backward(g, q, k, v, np.array([[1, 1, 1, 1], [1, 1, 0, 0]], bool)[:, None])
+    return dict(zip(("dq", "dk", "dv"), grads, strict=False))
 
 
 @backward.check("padding for each sentence, with heads")
 def _(my, rng):
     g, q, k, v = (rng.standard_normal((2, 3, *s)) for s in ((4, 2), (4, 6), (5, 6), (5, 2)))
-    return my.masked_attention_backward(g, q, k, v, np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], bool)[:, None, None])
+    grads = my.masked_attention_backward(g, q, k, v, np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], bool)[:, None, None])
+    return dict(zip(("dq", "dk", "dv"), grads, strict=False))
 
 
 backward.wrong(
@@ -378,6 +419,21 @@ backward.wrong(
     "The sum in the softmax's backward runs over dp alone. It is the weighted sum, of p * dp.",
     "(p * dp).sum(axis=-1, keepdims=True)", "dp.sum(axis=-1, keepdims=True)",
 )  # fmt: skip
+backward.wrong(
+    "dq has the scale 1/sqrt(d_k), dk lacks it. The scores were scaled, so both get it.",
+    "scale * ds.swapaxes(-1, -2) @ q", "ds.swapaxes(-1, -2) @ q",
+)  # fmt: skip
+backward.wrong(
+    "dk has the scale 1/sqrt(d_k), dq lacks it. The scores were scaled, so both get it.", "return scale * ds @ k", "return ds @ k",
+)  # fmt: skip
+backward.wrong(
+    "dq and dk come out in the wrong order. Return (dq, dk, dv).",
+    "return scale * ds @ k, scale * ds.swapaxes(-1, -2) @ q,", "return scale * ds.swapaxes(-1, -2) @ q, scale * ds @ k,",
+)  # fmt: skip
+backward.wrong(
+    "keepdims=True is missing in the softmax's backward: the sum of p dp has lost the axis of keys, and is spread over the wrong one.",
+    "(p * dp).sum(axis=-1, keepdims=True)", "(p * dp).sum(axis=-1)",
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- influence
@@ -398,7 +454,8 @@ def _(my, rng):
     x = rng.uniform(-2, 2, (5, 3))
     causal = np.tri(5) / np.arange(1, 6)[:, None]
     ahead = np.tri(5, k=1)
-    return [my.influence(lambda x, m=m: m @ x, x) for m in (causal, ahead, np.eye(5))]
+    models = {"a causal mean": causal, "a look one ahead": ahead, "each row by itself": np.eye(5)}
+    return {name: my.influence(lambda x, m=m: m @ x, x) for name, m in models.items()}
 
 
 @influence.check("only one row of all looks ahead, at one column of the input")

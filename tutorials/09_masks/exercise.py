@@ -46,7 +46,7 @@ def masked_softmax(scores, mask):
 
     scores: float array (..., n, m)   mask: bool array that broadcasts to that shape   ->   array of the shape of scores
     A row whose mask has no True is 0 throughout. Masked scores may be anything, inf and NaN too, and have no influence.
-    No NaN, no warning, for scores of any size.
+    No NaN, no warning, for scores of any size. A new array; scores stay as they were.
     """
     # solution
     s = np.where(mask, scores, -np.inf)
@@ -62,7 +62,8 @@ def masked_attention(q, k, v, mask):
 
     q: (..., n, d_k)   k: (..., m, d_k)   v: (..., m, d_v)   mask: bool, (n, m) or with axes in front; broadcasts to (..., n, m), and so
     may have 1 in place of n   ->   (..., n, d_v)
-    A query that sees nothing gives 0. Keys and values that no query may see may hold NaN: the output does not notice.
+    A query that sees nothing gives 0. Keys and values that no query may see may hold NaN: the output does not notice. A NaN that
+    is seen shows. The arguments stay as they were.
     """
     # solution
     v = np.where(mask.any(axis=-2)[..., None], v, 0)

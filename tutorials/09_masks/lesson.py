@@ -382,8 +382,8 @@ assert (d.data[0, 3:] == 0).all() and (d.data[0, :3] != 0).any()
 # weight at the next update. With a large negative number: in float32 the row is *uniform over the forbidden keys*, silently
 # wrong (question 5). Ours: 0, gradient 0.
 #
-# (The old lesson offers "$-\infty$ or a very large negative number" as one thing. For rows with something to see it is one,
-# for empty rows it is two, and neither is what you want.)
+# (You may read "$-\infty$ or a very large negative number" as if they were one thing. For rows with something to see they are;
+# for empty rows they are two, and neither is what you want.)
 
 # %%
 scores = np.array([0.5, 2.0, 1.5])

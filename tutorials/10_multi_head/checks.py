@@ -40,13 +40,13 @@ def _(my, rng):
 @split_heads.check("one head, and a head for each column")
 def _(my, rng):
     x = rng.standard_normal((2, 3, 4))
-    return my.split_heads(x, 1), my.split_heads(x, 4)
+    return {"one head": my.split_heads(x, 1), "four heads of one column": my.split_heads(x, 4)}
 
 
 split_heads.wrong(
     "You reshape straight to (B, H, T, D). The shape is right and the contents are not: the first head gets the "
-    "first positions,"
-    "whole. Cut the last axis only, then exchange two axes.",
+    "first positions, whole. "
+    "Cut the last axis only, then exchange two axes.",
     "x.reshape(B, T, num_heads, C // num_heads).transpose(0, 2, 1, 3)", "x.reshape(B, num_heads, T, C // num_heads)",
 )  # fmt: skip
 split_heads.wrong(
@@ -62,6 +62,11 @@ split_heads.wrong(
 split_heads.wrong(
     "Each head's matrix is transposed: (D, T) instead of (T, D). Only the axes of heads and positions change places.",
     ".transpose(0, 2, 1, 3)", ".transpose(0, 2, 3, 1)",
+)  # fmt: skip
+
+split_heads.wrong(
+    "The heads come first, before the batch. Bring them between batch and positions: (B, H, T, D).",
+    ".transpose(0, 2, 1, 3)", ".transpose(2, 0, 1, 3)",
 )  # fmt: skip
 
 merge_heads = lesson.exercise(
@@ -87,7 +92,8 @@ def _(my, rng):
 
 @merge_heads.check("one head; one position")
 def _(my, rng):
-    return my.merge_heads(rng.standard_normal((2, 1, 3, 4))), my.merge_heads(rng.standard_normal((2, 3, 1, 4)))
+    one_head, one_position = rng.standard_normal((2, 1, 3, 4)), rng.standard_normal((2, 3, 1, 4))
+    return {"one head": my.merge_heads(one_head), "one position": my.merge_heads(one_position)}
 
 
 merge_heads.wrong(
@@ -125,17 +131,20 @@ count_parameters = lesson.exercise(
 
 @count_parameters.check("the paper's layer: 512, 8 heads, with and without biases")
 def _(my, rng):
-    return my.count_parameters(512, 8), my.count_parameters(512, 8, bias=False)
+    return {"with biases": my.count_parameters(512, 8), "without": my.count_parameters(512, 8, bias=False)}
 
 
 @count_parameters.check("1, 2 and 16 heads of a width of 48")
 def _(my, rng):
-    return [my.count_parameters(48, h) for h in (1, 2, 16)]
+    return {f"heads: {h}": my.count_parameters(48, h) for h in (1, 2, 16)}
 
 
 @count_parameters.check("12 heads of queries, 3 or 1 of keys and values")
 def _(my, rng):
-    return [my.count_parameters(48, 12, kv, bias) for kv in (3, 1) for bias in (True, False)]
+    cases = [(kv, bias) for kv in (3, 1) for bias in (True, False)]
+    return {
+        f"heads of keys: {kv}, {'with' if bias else 'no'} biases": my.count_parameters(48, 12, kv, bias) for kv, bias in cases
+    }
 
 
 count_parameters.wrong(
@@ -191,7 +200,7 @@ def _(my, rng):
 @multi_head_attention.check("one head, and as many heads as columns")
 def _(my, rng):
     x, memory, *weights = (rng.standard_normal(s) for s in ((1, 4, 4), (1, 4, 4), *[(4, 4)] * 4))
-    return my.multi_head_attention(x, memory, *weights, 1), my.multi_head_attention(x, memory, *weights, 4)
+    return {f"heads: {h}": my.multi_head_attention(x, memory, *weights, h) for h in (1, 4)}
 
 
 multi_head_attention.wrong(
@@ -219,13 +228,24 @@ multi_head_attention.wrong(
     "(x @ W_Q, memory @ W_K, memory @ W_V)", "(x @ W_Q.T, memory @ W_K.T, memory @ W_V.T)",
 )  # fmt: skip
 
+multi_head_attention.wrong(
+    "The heads are put together without merge_heads: a reshape alone cuts the heads' positions, not their columns.",
+    "merge_heads(attention(q, k, v))", "attention(q, k, v).reshape(x.shape)",
+)  # fmt: skip
+multi_head_attention.wrong(
+    "W_O is applied transposed, x W^T. Here a projection is x W, with W of shape (in, out).", "@ W_O", "@ W_O.T",
+)  # fmt: skip
+multi_head_attention.wrong(
+    "Values come from x. Keys and values both are made of memory: what is asked also gives the answer.", "memory @ W_V", "x @ W_V",
+)  # fmt: skip
+
 multi_head_attention_backward = lesson.exercise(
     "multi_head_attention_backward",
     hints=(
         "Write the forward in five lines with a name for each value. What is the backward of each line, from the "
         "last to the first?",
         "g through W_O transposed, split (the backward of merge), attention_backward, merge (the backward of "
-        "split), then each projection:"
+        "split), then each projection: "
         "input transposed times gradient for the weight, gradient times weight transposed for the input. memory "
         "was used twice.",
         "dheads = split_heads(g @ W_O.T, num_heads); dQ, dK, dV = merged attention_backward(dheads, q, k, v); "
@@ -246,13 +266,15 @@ def _(my, g, x, memory, W_Q, W_K, W_V, W_O):
 @multi_head_attention_backward.check("self-attention: (2, 4, 6), 3 heads")
 def _(my, rng):
     x, g, *weights = (rng.standard_normal(s) for s in ((2, 4, 6), (2, 4, 6), *[(6, 6)] * 4))
-    return my.multi_head_attention_backward(g, x, x, *weights, 3)
+    grads = my.multi_head_attention_backward(g, x, x, *weights, 3)
+    return dict(zip(("dx", "dmemory", "dW_Q", "dW_K", "dW_V", "dW_O"), grads, strict=False))
 
 
 @multi_head_attention_backward.check("one head")
 def _(my, rng):
     x, g, *weights = (rng.standard_normal(s) for s in ((1, 3, 3), (1, 3, 3), *[(3, 3)] * 4))
-    return my.multi_head_attention_backward(g, x, x, *weights, 1)
+    grads = my.multi_head_attention_backward(g, x, x, *weights, 1)
+    return dict(zip(("dx", "dmemory", "dW_Q", "dW_K", "dW_V", "dW_O"), grads, strict=False))
 
 
 def mha(x, memory, W_Q, W_K, W_V, W_O, num_heads):
@@ -312,6 +334,23 @@ multi_head_attention_backward.wrong(
     """,
 )
 
+multi_head_attention_backward.wrong(
+    "dmemory has only the part that comes through the values. memory made the keys too, and gradients of two uses add.",
+    "dK @ W_K.T + dV @ W_V.T", "dV @ W_V.T",
+)  # fmt: skip
+multi_head_attention_backward.wrong(
+    "dW_K and dW_V are made of x. Keys and values were made of memory.",
+    "rows(memory).T @ rows(dK), rows(memory).T @ rows(dV)", "rows(x).T @ rows(dK), rows(x).T @ rows(dV)",
+)  # fmt: skip
+multi_head_attention_backward.wrong(
+    "dW_O is transposed. It has the shape (in, out) of W_O: input transposed times gradient.",
+    "rows(merged).T @ rows(g)", "rows(g).T @ rows(merged)",
+)  # fmt: skip
+multi_head_attention_backward.wrong(
+    "The gradient is cut into heads by a reshape alone, which cuts positions. split_heads is the backward of merge_heads.",
+    "split_heads(g @ W_O.T, num_heads)", "(g @ W_O.T).reshape(q.shape)",
+)  # fmt: skip
+
 # ---------------------------------------------------------------- heads in another order, heads that share
 
 permute_heads = lesson.exercise(
@@ -328,17 +367,20 @@ permute_heads = lesson.exercise(
 
 @permute_heads.check("three heads of two columns, turned by one: a turn is not its own inverse")
 def _(my, rng):
-    return my.permute_heads(*rng.standard_normal((4, 6, 6)), 3, [1, 2, 0])
+    given = my.permute_heads(*rng.standard_normal((4, 6, 6)), 3, [1, 2, 0])
+    return dict(zip(("W_Q", "W_K", "W_V", "W_O"), given, strict=False))
 
 
 @permute_heads.check("two heads exchanged")
 def _(my, rng):
-    return my.permute_heads(*rng.standard_normal((4, 4, 4)), 2, [1, 0])
+    given = my.permute_heads(*rng.standard_normal((4, 4, 4)), 2, [1, 0])
+    return dict(zip(("W_Q", "W_K", "W_V", "W_O"), given, strict=False))
 
 
 @permute_heads.check("the order that is there: nothing changes")
 def _(my, rng):
-    return my.permute_heads(*rng.standard_normal((4, 6, 6)), 3, [0, 1, 2])
+    given = my.permute_heads(*rng.standard_normal((4, 6, 6)), 3, [0, 1, 2])
+    return dict(zip(("W_Q", "W_K", "W_V", "W_O"), given, strict=False))
 
 
 permute_heads.wrong(
@@ -371,7 +413,7 @@ grouped_query_attention = lesson.exercise(
     hints=(
         "With 6 heads of queries and 2 of keys: which heads of queries look at the first head of keys?",
         "Split queries into num_heads, keys and values into num_kv_heads; repeat each head of keys and values as "
-        "often as it is shared,"
+        "often as it is shared, "
         "the copies next to each other; then all is as before.",
         "k = k.repeat(num_heads // num_kv_heads, axis=1), and v likewise.",
     ),
@@ -390,7 +432,10 @@ def _(my, rng):
 def _(my, rng):
     x, W_Q, W_K, W_V, W_O = (rng.standard_normal(s) for s in ((2, 3, 4), (4, 8), (4, 2), (4, 2), (8, 4)))
     wide = rng.standard_normal((2, 4, 8))
-    return my.grouped_query_attention(x, W_Q, W_K, W_V, W_O, 4, 1), my.grouped_query_attention(x, W_Q, *wide, W_O, 4, 4)
+    return {
+        "all share one": my.grouped_query_attention(x, W_Q, W_K, W_V, W_O, 4, 1),
+        "none shares": my.grouped_query_attention(x, W_Q, *wide, W_O, 4, 4),
+    }
 
 
 grouped_query_attention.wrong(
@@ -413,4 +458,8 @@ grouped_query_attention.wrong(
 grouped_query_attention.wrong(
     "The keys are shared, but each head of queries has the values of another head: repeat both alike.",
     "v.repeat(share, axis=1)", "np.tile(v, (1, share, 1, 1))",
+)  # fmt: skip
+grouped_query_attention.wrong(
+    "The heads of keys and values are not repeated (or another axis than theirs, axis 1): they are fewer than those of the queries.",
+    "k, v = k.repeat(share, axis=1), v.repeat(share, axis=1)", "pass",
 )  # fmt: skip

@@ -39,8 +39,8 @@ np.set_printoptions(precision=4, suppress=True)
 # side instead of averaged. Each is a **head**. That the whole may not become more expensive, each head works in a narrower
 # space: with $h$ heads, in $d_{model}/h$ dimensions.
 #
-# The lesson this course grew from gives examples of what heads might learn: one syntax, one what "it" refers to. Some trained
-# heads do look so (Clark et al. 2019, *What Does BERT Look At?*); nobody tells them to, and many cannot be named.
+# You may read what heads learn: one syntax, one what "it" refers to. Some trained heads do look so (Clark et al. 2019, *What
+# Does BERT Look At?*); nobody tells them to, and many cannot be named.
 
 # %% [markdown]
 # ## Definition
@@ -113,7 +113,7 @@ print("x", x.shape, " heads", split_heads(x, 3).shape, " weights", weights.shape
 # %% [markdown]
 # ## A worked example by hand
 #
-# Three tokens, $d_{model} = 8$, two heads, $d_k = d_v = 4$. (The old lesson has this example without its sizes and numbers.)
+# Three tokens, $d_{model} = 8$, two heads, $d_k = d_v = 4$.
 #
 # Let the tokens be "the cat sat". Features 1 to 3 say which word it is, features 5 to 7 at which place it stands:
 #
@@ -357,7 +357,7 @@ print("six gradients of cross-attention and the one of self-attention: right in 
 # ## The same in minigrad
 #
 # `models/attention.py`: `MultiHeadAttention`, with `split` and `merge` as here. Its weights lie as PyTorch's, (out, in), so
-# $W^Q$ is `q_proj.weight.T`. It also has what the old lesson's code lacks: masks, biases, dropout, and a backward.
+# $W^Q$ is `q_proj.weight.T`. It also has masks, biases, dropout, and a backward.
 
 # %%
 layer = MultiHeadAttention(8, 2, bias=False).double()
@@ -391,7 +391,7 @@ assert difference > 1e-3
 # %% [markdown]
 # ## More heads are not always better
 #
-# The old lesson names this pitfall and leaves its body empty. So let us see it. A task that needs exactly two looks: eight
+# You can see it on a small task that needs exactly two looks: eight
 # random letters, and each place shall tell which letter stands one place before it *and* which three places before (the
 # sequence closes to a ring). The model is one attention layer, $d_{model} = 16$: eight features for the letter, eight for the
 # place. We train it with 1, 2, 4, 8 and 16 heads, 300 steps each.
@@ -499,11 +499,9 @@ except ValueError as error:
 # - **$\sqrt{d_{model}}$ instead of $\sqrt{d_k}$.** The products run over $d_k$ columns.
 # - **A mask of shape (T, T) for (B, H, T, T)** broadcasts well; a padding mask (B, T) does not mean what you think. Make it
 #   (B, 1, 1, T), lesson 09.
-# - **A seed inside the constructor.** The old lesson's class calls `np.random.seed(42)` when it is made. Two bad things
-#   follow: all layers of a model start with the *same* weights, and the caller's own random numbers begin anew. The next cell
-#   shows both.
-# - **"General attention"** in the old lesson's list of kinds is cross-attention once more: $X$ and $M$ differ. There are two
-#   kinds.
+# - **A seed inside the constructor**: a class that calls `np.random.seed(42)` when it is made, so that its example always gives
+#   the same. Two bad things follow: all layers of a model start with the *same* weights, and the caller's own random numbers
+#   begin anew. The next cell shows both.
 
 
 # %%
@@ -534,7 +532,7 @@ assert (one.q_proj.weight.data != two.q_proj.weight.data).all()
 # By *convention*, so that the heads share the width equally: $d_k = d_{model}/h$, and the concatenation is $d_{model}$ wide
 # again.
 #
-# The old lesson says that otherwise concatenation and output projection would not fit. They would: $W^O$ has the shape
+# You may read that otherwise concatenation and output projection would not fit. They would: $W^O$ has the shape
 # $h d_v \times d_{model}$ and takes any $d_v$. With $d_{model} = 10$, three heads of width 7 give a concatenation of 21 and a
 # $W^O$ of $21 \times 10$. Even heads of different width can be put side by side. What the convention buys is one square
 # matrix for each projection, and the cost of one head.

@@ -36,11 +36,11 @@ def _(my, rng):
 @is_equivariant.check("a running sum: no; the sine of each entry: yes, in any order")
 def _(my, rng):
     x, turn, swap = rng.standard_normal((3, 3)), np.array([2, 0, 1]), np.array([1, 0, 2])
-    return [
-        my.is_equivariant(lambda x: x.cumsum(0), x, turn),
-        my.is_equivariant(np.sin, x, turn),
-        my.is_equivariant(np.sin, x, swap),
-    ]
+    return {
+        "a running sum": my.is_equivariant(lambda x: x.cumsum(0), x, turn),
+        "the sine, rows turned": my.is_equivariant(np.sin, x, turn),
+        "the sine, two rows exchanged": my.is_equivariant(np.sin, x, swap),
+    }
 
 
 @is_equivariant.check("a mean for all rows, which is the same in any order: yes")
@@ -48,16 +48,21 @@ def _(my, rng):
     return my.is_equivariant(lambda x: 0 * x + x.mean(0), rng.standard_normal((4, 2)), np.array([3, 0, 2, 1]))
 
 
+@is_equivariant.check("a difference of 1e-12 is rounding: yes")
+def _(my, rng):
+    return my.is_equivariant(lambda x: x + 1e-12 * np.arange(4.0)[:, None], rng.standard_normal((4, 2)), np.array([3, 0, 2, 1]))
+
+
 @is_equivariant.check("a difference of 1e-6 is a difference; the answer is a bool")
 def _(my, rng):
     x, order = rng.standard_normal((4, 2)), np.array([3, 0, 2, 1])
     answer = my.is_equivariant(lambda x: x + 1e-6 * np.arange(4.0)[:, None], x, order)
-    return answer, type(answer).__name__
+    return {"the answer": bool(answer), "its type": type(answer).__name__}
 
 
 is_equivariant.wrong(
     "You compare with f(x) as it stands. That asks for invariance (the same output in any order); equivariant "
-    "means that the output"
+    "means that the output "
     "is reordered along.",
     "f(x)[order]", "f(x)",
 )  # fmt: skip
@@ -76,6 +81,15 @@ is_equivariant.wrong(
 is_equivariant.wrong(
     "The tolerance is too wide: a difference of 1e-6 passes as equal. It is 1e-9, and rtol must be 0.",
     "rtol=0, atol=1e-9", "atol=1e-3",
+)  # fmt: skip
+
+is_equivariant.wrong(
+    "You give an answer for each entry. One True or False is asked for: np.allclose, turned into a bool.",
+    "bool(np.allclose(f(x[order]), f(x)[order], rtol=0, atol=1e-9))", "abs(f(x[order]) - f(x)[order]) <= 1e-9",
+)  # fmt: skip
+is_equivariant.wrong(
+    "You compare exactly. The same sum in another order differs in the last digit; equal means to within 1e-9.",
+    "np.allclose(f(x[order]), f(x)[order], rtol=0, atol=1e-9)", "np.array_equal(f(x[order]), f(x)[order])",
 )  # fmt: skip
 
 # ---------------------------------------------------------------- sinusoidal
@@ -109,7 +123,7 @@ def _(my, rng):
 
 @sinusoidal.check("small: one position; one column")
 def _(my, rng):
-    return my.sinusoidal(1, 4), my.sinusoidal(5, 1)
+    return {"one position": my.sinusoidal(1, 4), "one column": my.sinusoidal(5, 1)}
 
 
 sinusoidal.wrong(
@@ -146,6 +160,11 @@ sinusoidal.wrong(
     "np.arange(length)[:, None]", "np.arange(1, length + 1)[:, None]",
 )  # fmt: skip
 
+sinusoidal.wrong(
+    "The positions are multiplied by 10000^(2i/d_model). They are divided by it: later pairs turn more slowly.",
+    "[:, None] / 10000.0", "[:, None] * 10000.0",
+)  # fmt: skip
+
 shift_matrix = lesson.exercise(
     "shift_matrix",
     hints=(
@@ -165,7 +184,7 @@ def _(my, rng):
 
 @shift_matrix.check("k = 0 is the identity; k = -2 goes back")
 def _(my, rng):
-    return my.shift_matrix(0, 4), my.shift_matrix(-2, 4)
+    return {"k = 0": my.shift_matrix(0, 4), "k = -2": my.shift_matrix(-2, 4)}
 
 
 @shift_matrix.check("applied to PE(5), it gives PE(5 + 7)")
@@ -191,6 +210,10 @@ shift_matrix.wrong(
 shift_matrix.wrong(
     "The sines are missing: only the diagonal is there. A step mixes each sine with its cosine.",
     "[[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]", "[[np.cos(angle), 0], [0, np.cos(angle)]]",
+)  # fmt: skip
+
+shift_matrix.wrong(
+    "The frequency is the wrong way up: the angle is k divided by 10000^(i / d_model).", "k / 10000.0", "k * 10000.0",
 )  # fmt: skip
 
 # ---------------------------------------------------------------- learned
@@ -227,7 +250,7 @@ def _(my, g, x, table, positions):
 @learned_positions_backward.check("whole numbers in, floats out: the gradient keeps its fractions")
 def _(my, rng):
     d = my.learned_positions_backward(np.full((1, 2, 1), 0.5), np.array([[0, 0]]), 2)
-    return d, str(d.dtype)
+    return {"the gradient": d, "its type": str(d.dtype)}
 
 
 learned_positions_backward.wrong(
@@ -265,7 +288,7 @@ rotary = lesson.exercise(
         "What does a rotation by t do to the point (a, b) of the plane, and how large is t for pair i of the row "
         "at position p?",
         "Angles (T, D/2): position times base^(-2i/D). Take the first and the second numbers of all pairs, turn, "
-        "and put them back"
+        "and put them back "
         "into the columns they came from.",
         "y[..., first] = a * np.cos(angle) - b * np.sin(angle); y[..., second] = b * np.cos(angle) + a * np.sin(angle).",
     ),
@@ -287,7 +310,7 @@ def _(my, rng):
 @rotary.check("positions that do not begin at 0, another base")
 def _(my, rng):
     x = rng.standard_normal((4, 8))
-    return my.rotary(x, np.array([7, 2, 2, 100]), base=100.0), x
+    return {"the result": my.rotary(x, np.array([7, 2, 2, 100]), base=100.0), "x after the call": x}
 
 
 @rotary.check("one pair: a turn of the plane, position 0 stays")
@@ -339,6 +362,21 @@ rotary.wrong(
 rotary.wrong(
     "The rows are taken to stand at 0, 1, 2, ... . Where they stand is what positions says.",
     "positions[:, None]", "np.arange(len(positions))[:, None]",
+)  # fmt: skip
+
+rotary.wrong(
+    "The result is right, but it was written into x itself. Write it into a new array.",
+    "y = np.empty_like(x)\n", "y, a, b = x, a.copy(), b.copy()\n",
+)  # fmt: skip
+rotary.wrong(
+    "The layout is ignored: pairs are always i and i + D/2. For \"interleaved\" they are 2i and 2i + 1.",
+    "pairs(D, layout)", 'pairs(D, "halves")',
+)  # fmt: skip
+rotary.wrong(
+    "The base is ignored: it is not always 10000.", "* base **", "* 10000.0 **",
+)  # fmt: skip
+rotary.wrong(
+    "The angle has the wrong sign in the exponent: later pairs turn more slowly, base^(-2i/D).", "(-np.arange(0, D, 2)", "(np.arange(0, D, 2)",
 )  # fmt: skip
 
 rotary_backward = lesson.exercise(

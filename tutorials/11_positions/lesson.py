@@ -73,7 +73,7 @@ assert np.allclose(attention(x[order], x[order], x[order]), attention(x, x, x)[o
 # ## Definition: sinusoidal positions
 #
 # To the vector of the token at position $pos$ (0, 1, 2, ...) is added the vector $PE(pos) \in \mathbb{R}^{d_{model}}$
-# (Vaswani et al. 2017, section 3.5; in the lesson this course grew from, the formula itself is missing):
+# (Vaswani et al. 2017, section 3.5):
 #
 # $$PE(pos, 2i) = \sin\left(\frac{pos}{10000^{2i/d_{model}}}\right), \qquad
 # PE(pos, 2i+1) = \cos\left(\frac{pos}{10000^{2i/d_{model}}}\right)$$
@@ -98,8 +98,8 @@ assert np.allclose(attention(x[order], x[order], x[order]), attention(x, x, x)[o
 #
 # $$PE(1) = (0.8415, 0.5403, 0.0464, 0.9989, 0.0022, 1.0000)$$
 #
-# The old lesson has 10 for $10000^{2/6}$ and 1000 for $10000^{4/6}$ here, and so 0.100 and 0.001 for the sines. Its formula
-# and its program are right; only the sums by hand went astray ($10000^{1/4}$ would be 10).
+# A slip that is easily made here: 10 for $10000^{2/6}$ and 1000 for $10000^{4/6}$, and so 0.100 and 0.001 for the sines. But
+# it is $10000^{1/4}$ that is 10.
 
 
 # %%
@@ -162,8 +162,8 @@ assert np.allclose(drawn, sinusoidal(100, 64), atol=1e-6)
 show(picture, "The sinusoidal table, the dot product of each two positions, and three rows of that: the same hill, moved")
 
 # %% [markdown]
-# That is the fact. The old lesson goes on: "This means the model can easily learn to attend to relative positions." In the
-# paper this is a hypothesis, in so many words ("we hypothesized"), and it is less direct than it sounds: attention compares
+# That is the fact. You will often read on: so the model can easily learn to attend to relative positions. In the paper this is
+# a hypothesis, in so many words ("we hypothesized"), and it is less direct than it sounds: attention compares
 # $(x + p)W^Q$ with $(x' + p')W^K$. Multiplied out,
 #
 # $$(x + p) A (x' + p')^\top = x A x'^\top + x A p'^\top + p A x'^\top + p A p'^\top, \qquad A = W^Q {W^K}^\top$$
@@ -413,15 +413,15 @@ show(figure, "Share of right answers by place: learned and sinusoidal positions 
 # %% [markdown]
 # ## Edge cases
 #
-# 1. **Odd $d_{model}$.** The last sine has no cosine. The old lesson's loop writes to `PE[pos, i + 1]` for every even `i`,
-#    and runs off the end. (Its `i`, by the way, is the formula's $2i$.)
-# 2. **Position 0** is (0, 1, 0, 1, ...). The old lesson wonders whether that biases the model towards the first token. It is
-#    a point like the others: every $PE(pos)$ has the same length, $\sqrt{d_{model}/2}$.
-# 3. **Very long sequences.** The old lesson says that the slow columns make positions hard to tell apart. They do not, since
-#    the fast columns remain: neighbours are equally far from each other wherever they stand. The trouble is the extrapolation
-#    we have just seen.
-# 4. **Smoothness.** The old lesson calls it essential that sine is differentiable. The table is a constant: no gradient ever
-#    goes through its sines.
+# 1. **Odd $d_{model}$.** The last sine has no cosine. A loop that writes to `PE[pos, i + 1]` for every even `i` runs off the
+#    end. (Its `i`, by the way, is the formula's $2i$.)
+# 2. **Position 0** is (0, 1, 0, 1, ...). Does that bias the model towards the first token? It is a point like the others:
+#    every $PE(pos)$ has the same length, $\sqrt{d_{model}/2}$.
+# 3. **Very long sequences.** The slow columns hardly change from one position to the next, but that does not make positions
+#    hard to tell apart, since the fast columns remain: neighbours are equally far from each other wherever they stand. The
+#    trouble is the extrapolation we have just seen.
+# 4. **Smoothness.** That sine is differentiable plays no part. The table is a constant: no gradient ever goes through its
+#    sines.
 
 # %%
 PE = np.zeros((3, 7))
@@ -489,8 +489,7 @@ assert np.allclose(sinusoidal(3, 4)[2], [0.9093, -0.4161, 0.0200, 0.9998], atol=
 # - $i = 128$: $10000^{-256/512} = 1/100$
 # - $i = 255$, the last: $10000^{-510/512} = 1.0366 \cdot 10^{-4}$
 #
-# (The old lesson gives 1/10000 for $i = 256$. There are 256 pairs, numbered 0 to 255; that one would be the first beyond the
-# end.) Low columns tell near positions apart, high columns far ones.
+# (1/10000 would be that of $i = 256$. But the 256 pairs are numbered 0 to 255; that one is the first beyond the end.) Low columns tell near positions apart, high columns far ones.
 #
 # </details>
 

@@ -750,7 +750,8 @@ residual_block_backward.wrong(
     """,
 )
 residual_block_backward.wrong(
-    "In post-norm g itself goes around. There is a norm behind the sum, so what goes around is the gradient of the sum, as to the sublayer.",
+    "In post-norm g itself goes around. There is a norm behind the sum, so what goes around is the gradient of the sum, the same "
+    "that the sublayer gets.",
     "dsum + sublayer_backward(dsum, x)", "g + sublayer_backward(dsum, x)",
 )  # fmt: skip
 residual_block_backward.wrong(

@@ -470,8 +470,8 @@ except ValueError as error:
 #
 # **Taking "attention" for "self-attention".** Attention is the operation: queries, keys, values. It is *self*-attention if all
 # three come from one sequence, *cross*-attention if the queries come from another than the keys and values. That is the whole
-# distinction; the old lesson that this course grew from adds a third kind, "general attention", whose queries and keys come
-# from different sources, but that is cross-attention again. It is one class here; only what you pass differs:
+# distinction. (You may meet a third name, "general attention", for queries and keys from different sources; that is
+# cross-attention again.) It is one class here; only what you pass differs:
 
 # %%
 attention = MultiHeadAttention(8, 2)

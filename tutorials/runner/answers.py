@@ -6,6 +6,7 @@ An answer key is made from a lesson's solution, or read from the key.json that a
 import contextlib
 import io
 import json
+import sys
 import types
 import warnings
 
@@ -90,13 +91,26 @@ def is_float(x):
 def played(check, module):
     """The Outcome of a driver on a module of ours."""
     given = [np.random.default_rng(check["seed"])] if check["args"] is None else [decode(item) for item in check["args"]]
-    with np.errstate(all="ignore"), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+    with np.errstate(all="ignore"), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), usual_depth():
         warnings.simplefilter("ignore")  # what mistakes print and warn of is nobody's business
         try:
             return Outcome(decode(encode(play(check["source"], module, given))))
         except Exception as error:
             found = described(error, module.__file__)
             return Outcome(kind=found["kind"], message=found["message"])
+
+
+@contextlib.contextmanager
+def usual_depth():
+    """Python's own limit of recursion from here on, as in a learner's process, whatever it was raised to in this one."""
+    before, depth, frame = sys.getrecursionlimit(), 0, sys._getframe()
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+    sys.setrecursionlimit(depth + 1000)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def module_of(source):
