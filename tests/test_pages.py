@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from minigrad.differences import as_markdown
+from tutorials.runner.doctor import totals
 from tutorials.runner.lessons import lessons
 
 ROOT = Path(__file__).parent.parent
@@ -69,7 +70,9 @@ def test_the_courses_page_lists_each_lesson_with_its_times():
         row = f"| {lesson.number} | [{lesson.title}]({lesson.folder.name}/lesson.ipynb) | {lesson.head['reading']} + {lesson.head['exercises']} | {', '.join(f'`{name}`' for name in lesson.names)} |"
         assert row in page, row
     hours = sum(lesson.head["reading"] + lesson.head["exercises"] for lesson in lessons()) / 60
-    assert f"in {hours:.0f} hours" in page
+    assert f"in {hours:.0f} hours" in page and f"takes about {hours:.0f} hours" in README
+    counts = re.search(r"There are (\d+) lessons and (\d+) exercises with (\d+) checks; (\d+) wrong answers", README).groups()
+    assert totals() == "{} lessons, {} exercises, {} checks, {} wrong answers that are recognised".format(*counts)
 
 
 def test_readmes_recipe_is_the_one_that_runs():

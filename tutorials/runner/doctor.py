@@ -38,9 +38,17 @@ def packages():
 def course():
     """The lessons' own files: whole, or which are not."""
     broken = [f"{lesson.folder.name}/{name}" for lesson in lessons() for name in ("lesson.py", "exercise.py") if not (lesson.folder / name).exists()]
-    yield ("MISSING", f"files of the course: {', '.join(broken)}: install it again") if broken else ("ok", f"{len(lessons())} lessons in {lessons()[0].folder.parent}")
+    yield ("MISSING", f"files of the course: {', '.join(broken)}: install it again") if broken else ("ok", f"{totals()} in {lessons()[0].folder.parent}")
     without = [lesson.number for lesson in lessons() if not (lesson.folder / "lesson.ipynb").exists()]
     yield ("without", f"notebooks of lessons {', '.join(without)}; each lesson.py is the same text") if without else ("ok", "a notebook for each lesson")
+
+
+def totals():
+    """What there is, in numbers; a build without solutions does not know its wrong answers."""
+    every = [exercise for lesson in lessons() if (lesson.folder / "checks.py").exists() for exercise in lesson.exercises]
+    counts = [len(lessons()), sum(len(lesson.names) for lesson in lessons()), sum(len(e.checks) for e in every), sum(len(e.wrongs) for e in every)]
+    names = ("lessons", "exercises", "checks", "wrong answers that are recognised")
+    return ", ".join(f"{count} {name}" for count, name in zip(counts, names, strict=True) if count)
 
 
 def folder(mine):
