@@ -76,7 +76,7 @@ def test_a_notebook_that_is_made_now_is_the_one_that_lies_there():
         warnings.simplefilter("ignore")  # of the libraries that run it
         made, there = run(lesson), json.loads(lesson.text("lesson.ipynb"))
     assert [cell.source for cell in made.cells] == ["".join(cell["source"]) for cell in there["cells"]]
-    assert [len(cell.get("outputs", ())) for cell in made.cells] == [len(cell.get("outputs", ())) for cell in there["cells"]]
+    assert [bool(cell.get("outputs")) for cell in made.cells] == [bool(cell.get("outputs")) for cell in there["cells"]]  # one print may come in pieces
 
 
 @each_lesson
