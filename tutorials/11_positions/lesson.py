@@ -489,8 +489,7 @@ assert np.allclose(sinusoidal(3, 4)[2], [0.9093, -0.4161, 0.0200, 0.9998], atol=
 # - $i = 128$: $10000^{-256/512} = 1/100$
 # - $i = 255$, the last: $10000^{-510/512} = 1.0366 \cdot 10^{-4}$
 #
-# (1/10000 would be that of $i = 256$. But the 256 pairs are numbered 0 to 255; that one is the first beyond the end.)
-# Low columns tell near positions apart, high columns far ones.
+# (1/10000 would be that of $i = 256$. But the 256 pairs are numbered 0 to 255; that one is the first beyond the end.) Low columns tell near positions apart, high columns far ones.
 #
 # </details>
 

@@ -95,9 +95,8 @@ for n, d, h in [(64, 32, 4), (128, 32, 4), (256, 32, 4), (256, 64, 4), (256, 64,
 # %% [markdown]
 # **Beside its rivals.** A recurrence multiplies two d x d matrices with a vector for each token, $4 n d^2$ FLOPs; a convolution
 # over $k$ tokens, $2 k n d^2$. (Table 1 of Vaswani et al. 2017 gives $O(n^2 d)$, $O(n d^2)$ and $O(k n d^2)$ "per layer"; it
-# leaves out attention's own $O(n d^2)$, the projections.) You may read elsewhere that attention costs
-# $O(n^2 d_k)$ where a recurrence costs $O(n)$. Two things went astray there: $n^2 d_k$ is *one* head, and the recurrence's $d^2$
-# was dropped while attention's d was kept. In the same unit:
+# leaves out attention's own $O(n d^2)$, the projections.) You may read elsewhere that attention costs $O(n^2 d_k)$ where a recurrence costs $O(n)$. Two things went astray there: $n^2 d_k$ is *one* head,
+# and the recurrence's $d^2$ was dropped while attention's d was kept. In the same unit:
 
 # %%
 n, d, k = 1000, 512, 3
