@@ -391,10 +391,10 @@ assert difference > 1e-3
 # %% [markdown]
 # ## More heads are not always better
 #
-# You can see it on a small task that needs exactly two looks: eight random letters, and each place shall tell which letter
-# stands one place before it *and* which three places before (the sequence closes to a ring). The model is one attention layer,
-# $d_{model} = 16$: eight features for the letter, eight for the place. We train it with 1, 2, 4, 8 and 16 heads, 300 steps
-# each.
+# You can see it on a small task that needs exactly two looks: eight
+# random letters, and each place shall tell which letter stands one place before it *and* which three places before (the
+# sequence closes to a ring). The model is one attention layer, $d_{model} = 16$: eight features for the letter, eight for the
+# place. We train it with 1, 2, 4, 8 and 16 heads, 300 steps each.
 
 
 # %%
