@@ -109,7 +109,7 @@ class GPT(Module):
                 x = checkpoint(block, x, seen)
             else:
                 x = block(x, seen, None if cache is None else cache[i])
-        return F.linear(self.ln_f(x), self.wte.weight)  # (B, T, V)
+        return project(self.ln_f(x), self.wte)  # (B, T, V)
 
 
 def in_context(tokens, mask, positions, cache):
@@ -120,6 +120,11 @@ def in_context(tokens, mask, positions, cache):
         return mask, positions  # a single token sees all that there is
     causal = causal_mask(T, past + T)
     return causal if mask is None else causal & mask, positions
+
+
+def project(x, embedding):
+    """x (B, T, C) -> the logits (B, T, V) of each token. A table that keeps its numbers packed does it itself, part by part."""
+    return embedding.project(x) if hasattr(embedding, "project") else F.linear(x, embedding.weight)
 
 
 def from_gpt2_state(state):

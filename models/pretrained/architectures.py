@@ -1,0 +1,162 @@
+"""Which of our models a published configuration describes, and what its weights are called here. Knows names and shapes, no files.
+
+An architecture says how a config.json (its own words) becomes a model, and which names of a file stand for which of ours:
+`hugging` those of Hugging Face's checkpoints, `gguf` those of GGUF files. Each is a list of (pattern, replacement), all applied in
+order; a name that becomes "" is left out on purpose.
+"""
+
+import re
+
+import numpy as np
+
+from minigrad.nn import LayerNorm
+from minigrad.saving import FileProblem
+from models.bert import BERT
+from models.gpt import GPT, from_gpt2_state
+from models.llama import Llama
+from models.positional import interleaved_to_halves
+
+ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
+
+
+class Architecture:
+    """What all have in common. `layers` is the attribute that holds the blocks, `spare` the names that a file may leave out."""
+
+    layers, spare, hugging, gguf = "layers", (), (), ()
+
+    def __init__(self, config):
+        self.config = config
+
+    def ours(self, name, array, is_gguf):
+        """(our name, the array as we keep it) of one tensor of a file; the name is "" if it is left out."""
+        for pattern, replacement in self.gguf if is_gguf else self.hugging:
+            name = re.sub(pattern, replacement, name)
+        return name, array
+
+    def refuse(self, name, *fine):
+        """A sentence if the configuration asks for something that our model does not have."""
+        if self.config.get(name) not in (None, *fine):
+            raise FileProblem(
+                f"The configuration says {name} = {self.config[name]!r}, which our {type(self).__name__} does not have "
+                f"(it has {', '.join(map(repr, fine)) or 'none'}). Use another model."
+            )
+
+
+class Bert(Architecture):
+    """BERT and its smaller kin, such as MiniLM. Models of sentences come without the head that fills in words."""
+
+    spare = ("pooler.", "transform.", "transform_norm.", "output_bias")
+    hugging = (
+        (r"^bert\.", ""), (r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias"),
+        (r"^embeddings\.position_ids$|^cls\.predictions\.decoder\..*|^cls\.seq_relationship\..*", ""),
+        (r"^embeddings\.word_embeddings", "tokens"), (r"^embeddings\.position_embeddings", "positions"),
+        (r"^embeddings\.token_type_embeddings", "types"), (r"^embeddings\.LayerNorm", "norm"),
+        (r"^encoder\.layer\.", "layers."), (r"attention\.self\.query", "self_attention.q_proj"),
+        (r"attention\.self\.key", "self_attention.k_proj"), (r"attention\.self\.value", "self_attention.v_proj"),
+        (r"attention\.output\.dense", "self_attention.out_proj"), (r"attention\.output\.LayerNorm", "residual1.norm"),
+        (r"intermediate\.dense", "feed_forward.linear1"), (r"\.output\.dense", ".feed_forward.linear2"),
+        (r"\.output\.LayerNorm", ".residual2.norm"), (r"^pooler\.dense", "pooler"), (r"^cls\.predictions\.bias$", "output_bias"),
+        (r"^cls\.predictions\.transform\.dense", "transform"), (r"^cls\.predictions\.transform\.LayerNorm", "transform_norm"),
+    )  # fmt: skip
+    gguf = (
+        (r"^token_embd_norm", "norm"), (r"^token_embd", "tokens"), (r"^position_embd", "positions"), (r"^token_types", "types"),
+        (r"^blk\.", "layers."), (r"attn_output_norm", "residual1.norm"), (r"layer_output_norm", "residual2.norm"),
+        (r"attn_([qkv])\.", r"self_attention.\1_proj."), (r"attn_output\.", "self_attention.out_proj."),
+        (r"ffn_up", "feed_forward.linear1"), (r"ffn_down", "feed_forward.linear2"),
+    )  # fmt: skip
+
+    def build(self, layers):
+        c = self.config
+        self.refuse("position_embedding_type", "absolute")
+        self.refuse("hidden_act", *ACTIVATIONS)
+        model = BERT(c["vocab_size"], c["hidden_size"], c["num_attention_heads"], layers, c["intermediate_size"], c["max_position_embeddings"],
+                     0.0, c.get("type_vocab_size", 2), c.get("pad_token_id") or 0, ACTIVATIONS[c.get("hidden_act", "gelu")])  # fmt: skip
+        return with_eps(model, c.get("layer_norm_eps", 1e-12))
+
+
+class GPT2(Architecture):
+    """GPT-2: our names are the published ones."""
+
+    layers = "h"
+    gguf = (
+        (r"^output\.weight$", ""), (r"^token_embd", "wte"), (r"^position_embd", "wpe"), (r"^output_norm", "ln_f"), (r"^blk\.", "h."),
+        (r"attn_norm", "ln_1"), (r"ffn_norm", "ln_2"), (r"attn_qkv", "attn.c_attn"), (r"attn_output", "attn.c_proj"),
+        (r"ffn_up", "mlp.c_fc"), (r"ffn_down", "mlp.c_proj"),
+    )  # fmt: skip
+
+    def ours(self, name, array, is_gguf):
+        if is_gguf:
+            return super().ours(name, array, is_gguf)
+        return next(iter(from_gpt2_state({name: array}).items()), ("", array))
+
+    def build(self, layers):
+        c = self.config
+        self.refuse("activation_function", "gelu_new", "gelu_pytorch_tanh")
+        self.refuse("scale_attn_weights", True)
+        self.refuse("scale_attn_by_inverse_layer_idx", False)
+        self.refuse("tie_word_embeddings", True)
+        model = GPT(c["vocab_size"], c["n_embd"], c["n_head"], layers, c["n_positions"], 0.0, d_ff=c.get("n_inner"))
+        return with_eps(model, c.get("layer_norm_epsilon", 1e-5))
+
+
+class LlamaLike(Architecture):
+    """Llama and those built like it: SmolLM2, TinyLlama."""
+
+    hugging = (
+        (r".*rotary_emb\.inv_freq$", ""), (r"^model\.", ""), (r"^embed_tokens", "embedding"), (r"^lm_head", "output"),
+        (r"input_layernorm", "attention_norm"), (r"post_attention_layernorm", "feed_forward_norm"),
+        (r"self_attn\.o_proj", "attention.out_proj"), (r"self_attn\.", "attention."), (r"\.mlp\.", ".feed_forward."),
+    )  # fmt: skip
+    gguf = (
+        (r"^token_embd", "embedding"), (r"^output_norm", "norm"), (r"^blk\.", "layers."), (r"attn_norm", "attention_norm"),
+        (r"ffn_norm", "feed_forward_norm"), (r"attn_([qkv])\.", r"attention.\1_proj."), (r"attn_output\.", "attention.out_proj."),
+        (r"ffn_(gate|up|down)", r"feed_forward.\1_proj"),
+    )  # fmt: skip
+
+    def ours(self, name, array, is_gguf):
+        """GGUF turns neighbours, Hugging Face halves: their rows are brought into Hugging Face's order."""
+        name, array = super().ours(name, array, is_gguf)
+        if name == "output.weight" and self.config.get("tie_word_embeddings"):
+            return "", array
+        heads = {"q": self.config["num_attention_heads"], "k": self.kv_heads()}
+        turned = re.search(r"attention\.([qk])_proj\.weight$", name) if is_gguf else None
+        return name, interleaved_to_halves(array, heads[turned[1]]) if turned else array
+
+    def kv_heads(self):
+        return self.config.get("num_key_value_heads") or self.config["num_attention_heads"]
+
+    def build(self, layers):
+        c, rope = self.config, self.config.get("rope_parameters") or {}
+        self.refuse("hidden_act", "silu")
+        self.refuse("attention_bias", False)
+        self.refuse("mlp_bias", False)
+        scaling = c.get("rope_scaling") or rope
+        if scaling.get("rope_type", scaling.get("type", "default")) != "default":
+            raise FileProblem(f"The configuration stretches the rotary positions ({scaling}), which our Llama does not. Use another model.")
+        return Llama(c["vocab_size"], c["hidden_size"], c["num_attention_heads"], layers, self.kv_heads(), c["intermediate_size"],
+                     c["max_position_embeddings"], 0.0, rope.get("rope_theta", c.get("rope_theta", 10000.0)), "halves", c["rms_norm_eps"],
+                     bool(c.get("tie_word_embeddings", False)), c.get("head_dim"))  # fmt: skip
+
+
+KNOWN = {"bert": Bert, "gpt2": GPT2, "llama": LlamaLike}
+
+
+def architecture(config, where):
+    """The Architecture of a configuration; a sentence for one that we do not have."""
+    kind = config.get("model_type")
+    if kind not in KNOWN:
+        raise FileProblem(f"{where} is a model of type {kind!r}; the types that are read are {', '.join(KNOWN)}.")
+    return KNOWN[kind](config)
+
+
+def with_eps(model, eps):
+    """What stands inside the root of every LayerNorm, as the model was trained with."""
+    for module in model.modules():
+        if isinstance(module, LayerNorm):
+            module.eps = eps
+    return model
+
+
+def stand_in(shape):
+    """An array of a shape, without memory: to see what a name and a shape become before anything is read."""
+    return np.broadcast_to(np.uint8(0), shape)

@@ -1,0 +1,65 @@
+"""Weights kept in two bytes a number, computed with in float32. Knows matrices, no model: half the memory, and more work a token.
+
+    float16    11 bits of accuracy, nothing above 65,504        bfloat16    8 bits, and the range of float32
+"""
+
+import numpy as np
+
+from minigrad import Tensor, is_grad_enabled
+from minigrad.nn import Embedding, Linear, Module
+
+BLOCK = 1 << 18  # numbers that are float32 at once: 1 MB, which stays in the processor's cache
+
+
+class Packed(Module):
+    """What a Linear or an Embedding does, from packed numbers. It cannot be trained."""
+
+    def __init__(self, layer, storage):
+        self.storage, self.bias = storage, getattr(layer, "bias", None)
+        self.is_table = isinstance(layer, Embedding)
+        self.numbers = pack(layer.weight.data, storage)
+
+    @property
+    def weight(self):
+        return Tensor(self.rows(slice(None)))
+
+    def rows(self, index):
+        picked = self.numbers[index]
+        return picked.astype(np.float32) if self.storage == "float16" else (picked.astype(np.uint32) << 16).view(np.float32)
+
+    def forward(self, x):
+        return Tensor(self.rows(getattr(x, "data", x))) if self.is_table else self.project(x)
+
+    def project(self, x):
+        """x W^T + b: so many rows of W at a time as fit into the cache."""
+        if is_grad_enabled() and x.requires_grad:
+            raise ValueError("Packed weights are for answering, under no_grad; to train, load the model with storage='float32'.")
+        flat, (out, width) = x.data.reshape(-1, x.shape[-1]), self.numbers.shape
+        y, step = np.empty((len(flat), out), np.float32), max(1, BLOCK // width)
+        for start in range(0, out, step):
+            np.matmul(flat, self.rows(slice(start, start + step)).T, out=y[:, start : start + step])
+        if self.bias is not None:
+            y += self.bias.data
+        return Tensor(y.reshape(*x.shape[:-1], out))
+
+
+def pack(array, storage):
+    """float16, or the upper halves of float32 rounded to the nearest, of two equally near the even one, as uint16."""
+    if storage == "float16":
+        if np.abs(array).max(initial=0) > np.finfo(np.float16).max:
+            raise ValueError("The weights hold numbers above 65,504, the largest float16; take storage='bfloat16'.")
+        return array.astype(np.float16)
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    return ((bits + (0x7FFF + (bits >> 16 & 1))) >> 16).astype(np.uint16)
+
+
+def packed(model, storage):
+    """The model with all its matrices packed but learned positions; a matrix in two places stays one."""
+    made = {}
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if type(child) in (Linear, Embedding):
+                if id(child) not in made:
+                    made[id(child)] = child, Packed(child, storage)
+                setattr(module, name, made[id(child)][1])
+    return model

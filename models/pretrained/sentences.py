@@ -1,0 +1,34 @@
+"""A vector for a sentence: what an encoder makes of its tokens, averaged and brought to length 1 (Reimers & Gurevych 2019).
+
+Knows an encoder and its tokenizer; not what the vectors are used for. The product of two vectors is how alike the sentences are.
+"""
+
+import numpy as np
+
+from minigrad import no_grad
+
+
+@no_grad()
+def embed(published, sentences, batch_size=32):
+    """sentences (N strings) -> (N, C) float32, each of length 1. Those of like length are computed together."""
+    if isinstance(sentences, str):
+        raise TypeError(f"embed takes a list of sentences, got one string; write [{sentences[:20]!r}].")
+    if not hasattr(published.model, "encode"):
+        raise ValueError(f"Sentences are embedded by an encoder, such as minilm; a {type(published.model).__name__} writes on.")
+    rows = [published.tokenizer.encode(sentence) for sentence in sentences]
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    out = np.empty((len(rows), published.config["hidden_size"]), np.float32)
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        out[chosen] = vectors(published.model, [rows[i] for i in chosen])
+    return out
+
+
+def vectors(model, rows):
+    """Rows of token numbers, of any lengths -> (N, C): the mean of what each token became, brought to length 1."""
+    real = np.arange(max(map(len, rows))) < np.array([len(row) for row in rows])[:, None]  # (N, T)
+    tokens = np.full(real.shape, model.pad)
+    tokens[real] = np.concatenate(rows)
+    encoded = model.encode(tokens, mask=real[:, None, None, :]).data  # (N, T, C)
+    mean = (encoded * real[..., None]).sum(1) / real.sum(1, keepdims=True)
+    return mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
