@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 
+from minigrad._words import meant
 from minigrad.trainer import GENERAL
 
 
@@ -32,6 +33,15 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, door, **settings):
         super().__init__(prog=f"python -m {door}", formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
         self.door = door
+
+    def parse_args(self, args=None, namespace=None):
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(word + self._meant(word) for word in unknown)}")
+        return options
+
+    def _meant(self, word):
+        return meant(word.partition("=")[0], self._option_string_actions) if word.startswith("--") else ""
 
     def error(self, message):
         message = message.removeprefix("argument ").rstrip(".")
@@ -84,12 +94,13 @@ def settings_of(recipe, given, pairs):
     """The recipe's defaults, changed by options (name -> value) and by --set's NAME=VALUE texts; a sentence for what it does not have."""
     given = dict(given)
     given |= dict(_setting(text, recipe) for text in pairs)
-    unknown = [f"--{key.replace('_', '-')}" for key in given if key not in {**recipe.defaults, **GENERAL}]
+    known = dict.fromkeys([*GENERAL, *recipe.defaults])
+    unknown = [f"--{key.replace('_', '-')}{meant(key, known)}" for key in given if key not in known]
     if unknown:
-        raise UsageError(f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(dict.fromkeys([*GENERAL, *recipe.defaults]))}.")
+        raise UsageError(f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(known)}.")
     for key, names in recipe.choices.items():
         if given.get(key, recipe.defaults[key]) not in names:
-            raise UsageError(f"the recipe {recipe.name} has no {key} {given[key]!r}; --{key} can be {', '.join(names)}.")
+            raise UsageError(f"the recipe {recipe.name} has no {key} {given[key]!r}{meant(given[key], names)}; --{key} can be {', '.join(names)}.")
     return {**GENERAL, **recipe.defaults, **given}
 
 
@@ -98,7 +109,7 @@ def _setting(text, recipe):
     name, equals, value = text.partition("=")
     name, defaults = name.strip().replace("-", "_"), {**GENERAL, **recipe.defaults}
     if not equals or name not in defaults:
-        raise UsageError(f"--set takes NAME=VALUE with a setting of the recipe {recipe.name} ({', '.join(defaults)}), got {text!r}.")
+        raise UsageError(f"--set takes NAME=VALUE with a setting of the recipe {recipe.name} ({', '.join(defaults)}), got {text!r}{meant(name, defaults)}.")
     kind = type(defaults[name])
     try:
         return name, value if kind in (str, type(None)) else value.lower() in ("1", "true", "yes") if kind is bool else kind(value)

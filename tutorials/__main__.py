@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 
 from minigrad._doors import Parser, open_door, said
+from minigrad._words import meant
 from tutorials.runner import progress
 from tutorials.runner.answers import key_of
-from tutorials.runner.lessons import BLOCK, CourseError, find, lessons, meant
+from tutorials.runner.lessons import BLOCK, CourseError, find, lessons
 from tutorials.runner.progress import Progress, free
 from tutorials.runner.report import told
 from tutorials.runner.verdict import judge

@@ -4,7 +4,6 @@ A solution stands between `# solution` and `# end`; the learner's stub has a Not
 """
 
 import ast
-import difflib
 import functools
 import hashlib
 import importlib.util
@@ -13,6 +12,8 @@ import re
 import sys
 import textwrap
 from pathlib import Path
+
+from minigrad._words import meant
 
 FOLDER = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^( *)# solution\n(.*?)^ *# end\n", re.S | re.M)
@@ -132,11 +133,6 @@ def find(which):
             return lesson
     names = [lesson.folder.name[3:] for lesson in lessons()]
     raise CourseError(f"there is no lesson {which!r}{meant(which, names)}. python -m tutorials shows those there are, {int(lessons()[0].number)} to {int(lessons()[-1].number)}.")
-
-
-def meant(word, known):
-    near = difflib.get_close_matches(word, list(known), 1)
-    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def load(path, name):

@@ -6,8 +6,9 @@ import tempfile
 import types
 from pathlib import Path
 
+from minigrad._words import meant
 from tutorials.runner.answers import key_of, played
-from tutorials.runner.lessons import CourseError, find, lessons, meant
+from tutorials.runner.lessons import CourseError, find, lessons
 from tutorials.runner.report import told
 from tutorials.runner.verdict import compare
 
