@@ -148,7 +148,7 @@ def write_published(published, tokens, before, chosen):
     numbers, start = [], time.perf_counter()
     stream = load_models("decoding").stream(published.model, tokens, stop=published.tokenizer.end, **{"max_new": 256, **chosen})
     print(before, end="", flush=True)
-    for piece in published.tokenizer.stream(counted(stream, numbers)):
+    for piece in load_models("pretrained").streamed(published.tokenizer, counted(stream, numbers)):
         print(piece, end="", flush=True)
     seconds, memory = time.perf_counter() - start, peak_memory()
     held = "" if memory is None else f"; {memory:,.0f} MB at most"

@@ -6,6 +6,8 @@ of GELU, keys and values shared by groups of heads, no biases, and an output mat
 
 import math
 
+import numpy as np
+
 from minigrad.nn import Embedding, Module, ModuleList, RMSNorm, init
 from models.attention import KVCache, MultiHeadAttention
 from models.blocks import SwiGLU
@@ -26,6 +28,23 @@ class Layer(Module):
     def forward(self, x, mask=None, positions=None, cache=None):
         x = x + self.attention(self.attention_norm(x), mask=mask, positions=positions, cache=cache)
         return x + self.feed_forward(self.feed_forward_norm(x))
+
+
+class GrowingCache(KVCache):
+    """A KVCache whose room doubles when it is full: published contexts are long, and most talks are short."""
+
+    def __init__(self, max_len, first=256):
+        super().__init__(min(first, max_len))
+        self.limit = max_len
+
+    def update(self, k, v):
+        needed = self.length + k.shape[2]
+        if needed > self.max_len:
+            self.max_len = min(self.limit, max(needed, 2 * self.max_len))
+            if self.k is not None:
+                room = ((0, 0), (0, 0), (0, self.max_len - self.k.shape[2]), (0, 0))
+                self.k, self.v = np.pad(self.k, room), np.pad(self.v, room)
+        return super().update(k, v)
 
 
 class Llama(Module):
@@ -56,8 +75,8 @@ class Llama(Module):
                 init.normal_(p, std=0.02 / math.sqrt(2 * num_layers) if added else 0.02)
 
     def new_cache(self):
-        """An empty KVCache for each layer; with num_kv_heads it is so many times smaller."""
-        return [KVCache(self.max_len) for _ in self.layers]
+        """An empty cache for each layer; with num_kv_heads it is so many times smaller."""
+        return [GrowingCache(self.max_len) for _ in self.layers]
 
     def forward(self, tokens, mask=None, positions=None, cache=None):
         """tokens (B, T) -> logits (B, T, V): at each place, of the token that comes next. mask, positions, cache as in GPT."""

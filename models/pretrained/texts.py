@@ -12,6 +12,7 @@ from models.pretrained.wordpiece import WordPiece
 # how a GGUF file's vocabulary cuts the text before pairs are joined: its name for it, and whether digits stand alone
 CUTS = {"smollm": True, "gpt-2": False, "gpt2": False, "default": False}
 CONTROL = 3  # the type of a token in a GGUF file that is no text
+KEPT = 8  # numbers that are decoded again with each new one: a blank may depend on what stands before
 MOST = 1 << 27  # bytes of a tokenizer.json
 
 
@@ -32,20 +33,6 @@ class Tokenizer:
     def decode(self, numbers):
         return self.inner.decode([int(n) for n in numbers])
 
-    def stream(self, numbers):
-        """The text number by number: "" while a character is unfinished."""
-        seen, shown = [], ""
-        for number in numbers:
-            seen.append(number)
-            text = self.decode(seen)
-            if text.endswith("�"):  # a part of a character; the rest may still come
-                yield ""
-                continue
-            yield text[len(shown) :]
-            shown = text
-            if len(seen) > 64 and text.endswith(("\n", " ")):  # decoding from the beginning would take the square of the length
-                seen, shown = [], ""
-
     def chat(self, messages):
         """The text of a talk, [{"role": "user", "content": "..."}, ...], up to where the answer begins."""
         if not self.template:
@@ -60,6 +47,21 @@ class Tokenizer:
             return template.render(messages=messages, add_generation_prompt=True, **self.special)
         except (TemplateError, TypeError, ValueError) as error:
             raise FileProblem(f"The model's chat template cannot be followed: {error}") from None
+
+
+def streamed(tokenizer, numbers):
+    """The text of numbers as they come, a piece for each: "" while a character is unfinished, which waits for the rest."""
+    seen, shown, text = [], "", ""
+    for number in numbers:
+        seen.append(int(number))
+        text = tokenizer.decode(seen)
+        if text.endswith("�"):
+            yield ""
+            continue
+        yield text[len(shown) :]
+        seen = seen[-KEPT:] if len(seen) > 4 * KEPT else seen  # to decode all from the beginning would take the square of the length
+        shown = text = tokenizer.decode(seen)
+    yield text[len(shown) :]
 
 
 def tokenizer_of(source):
