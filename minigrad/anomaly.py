@@ -11,13 +11,20 @@ import zlib
 import numpy as np
 
 from minigrad.autograd import Value, name_of, take_item
-from minigrad.modes import Mode, tracing
+from minigrad.modes import Mode, current_module, tracing
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class AnomalyError(RuntimeError):
-    """A NaN or an inf, or an array changed behind the engine's back; the sentence names op and line."""
+    """A NaN or an inf, or an array changed behind the engine's back; the sentence names op and line.
+
+    op   its name       module   the nn.Module that was running, None outside of all       backward   was it in the reverse pass?
+    """
+
+    def __init__(self, sentence, op=None, module=None, backward=True):
+        super().__init__(sentence)
+        self.op, self.module, self.backward = op, module, backward
 
 
 def detect_anomaly():
@@ -32,7 +39,8 @@ def _watch(fun, arrays, out):
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(out.data))[0])
         given = ", ".join(f"{np.broadcast_to(a, out.shape)[index]:.6g}" for a in arrays if _fits(a, out.shape))
         raise AnomalyError(
-            f"{name_of(fun)} made {_kind(out.data)} at index {index} out of finite numbers{f' ({given})' if given else ''}. {trace.where()}"
+            f"{name_of(fun)} made {_kind(out.data)} at index {index} out of finite numbers{f' ({given})' if given else ''}. {trace.where()}",
+            name_of(fun), current_module.get(), backward=False,
         )
     if out.node is not None:
         out.node.trace = trace
@@ -71,7 +79,7 @@ class Trace:
         g, gradient = _arrays_in(g), _arrays_in(gradient)
         if all(map(_finite, g)) and not all(map(_finite, gradient)):
             bad = next(a for a in gradient if not _finite(a))
-            raise AnomalyError(f"backward of {node.name} made {_kind(bad)} out of a finite gradient. {self.where()}")
+            raise AnomalyError(f"backward of {node.name} made {_kind(bad)} out of a finite gradient. {self.where()}", node.name, node.module)
 
 
 def _arrays_in(gradient):

@@ -15,6 +15,7 @@ import numpy as np
 
 from minigrad import saving
 from minigrad._tensor import Tensor
+from minigrad.health import sick_weights
 from minigrad.trainer import TrainingError
 
 FOLDER, WEIGHTS, HEADER = "checkpoints", "model.safetensors", "minigrad"
@@ -60,6 +61,8 @@ class Checkpoints:
         if self.saved[-1:] == [self.training.done]:
             return True
         self._last = time.monotonic()
+        if name := sick_weights(self.training.model):
+            return self._failed(f"The weights {name} hold a NaN or an inf after step {self.training.done}; they are not saved, and the last good checkpoint stays.")
         try:
             self.log.flush(lasting=True)
             saving.save_tensors(self.folder / WEIGHTS, self.training.model.state_dict())

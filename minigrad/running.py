@@ -12,8 +12,9 @@ from pathlib import Path
 from minigrad import saving, showing, viz
 from minigrad.checkpoints import WEIGHTS, Checkpoint, Checkpoints
 from minigrad.distributed import Ranks
+from minigrad.health import sick_weights
 from minigrad.interruption import Interruption
-from minigrad.trainer import Training, TrainingError
+from minigrad.trainer import NotFinite, Training, TrainingError
 from minigrad.viz.pictures import lower_is_better
 from minigrad.viz.report import environment
 
@@ -52,7 +53,7 @@ def carry_on(run, attended, say):
             print(f"Stopped at once, after {training.done} steps; {left(run, checkpoints)}")
             return stop.status
         except Exception as error:
-            broken(run, diary, error, say)
+            broken(run, diary, checkpoints, error, say)
             raise
     stopped = stop.asked and not training.over
     if stopped:
@@ -75,10 +76,14 @@ def learn(training, show, checkpoints, stop):
     checkpoints.save()
 
 
-def broken(run, diary, error, say):
-    """What can be kept where the training broke off: the weights, which may be of use, and, if it is the training's own error, a report."""
+def broken(run, diary, checkpoints, error, say):
+    """What can be kept where the training broke off: the weights, which may be of use, the whole state if it is one between two steps,
+    and, if it is the training's own error, a report."""
     with contextlib.suppress(saving.FileProblem):
-        saving.save_tensors(run.folder / WEIGHTS, run.training.model.state_dict())
+        if not sick_weights(run.training.model):
+            saving.save_tensors(run.folder / WEIGHTS, run.training.model.state_dict())
+    if isinstance(error, NotFinite) and checkpoints.save():
+        say(f"What was learned is kept, as the checkpoint of step {run.training.done}. To try the step again, once the data or the recipe's code has changed: {again(run)}")  # fmt: skip
     if isinstance(error, TrainingError):
         diary.broken(run.folder, run.log.rows, error)
         say(f"What happened until then stands in {run.folder / 'report.html'}.")

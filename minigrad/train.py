@@ -97,6 +97,7 @@ def parse(argv):
     parser.add_argument("--list", action="store_true", help="the recipes there are, and their settings")
     parser.add_argument("--steps", type=positive, help="how many batches to learn from")
     parser.add_argument("--batch-size", type=positive, help="examples in a batch: more is steadier and slower")
+    parser.add_argument("--accumulate", type=positive, metavar="N", help="learn from N batches as from one that is N times as large, with the memory of one; a step is all of them")
     parser.add_argument("--lr", type=number_in(0, 10, False), help="the highest learning rate; if the loss explodes, try a third of it")
     parser.add_argument("--d-model", type=positive, help="the width of the model: numbers for each token; a multiple of --heads")
     parser.add_argument("--layers", type=positive, help="layers in the encoder and as many in the decoder")

@@ -12,7 +12,9 @@ import zlib
 import numpy as np
 
 from minigrad import optim, random
+from minigrad.accumulation import backward_in_parts, cut
 from minigrad.data.loader import nan_in
+from minigrad.health import first_bad
 from minigrad.machine import keep_freed_memory, peak_memory
 from minigrad.nn.utils import clip_grad_norm_
 
@@ -21,7 +23,11 @@ class TrainingError(RuntimeError):
     """Training cannot go on; the sentence says at which step and what to try."""
 
 
-GENERAL = {"steps": 1000, "batch_size": 32, "lr": 1e-3}  # the settings of every recipe, unless its defaults say otherwise
+class NotFinite(TrainingError):
+    """The loss or the gradient is a NaN or an inf. Nothing of the step was applied: the state is that before it."""
+
+
+GENERAL = {"steps": 1000, "batch_size": 32, "lr": 1e-3, "accumulate": 1}  # the settings of every recipe, unless its defaults say otherwise
 SHARES = ("dropout", "label_smoothing")  # settings that are a part of 1
 
 
@@ -191,20 +197,59 @@ class Training:
 
     def step(self):
         """Learn from the next batch; returns the row of the step."""
-        start, step = time.perf_counter(), self.done
-        self._before, self._batch = random.get_state(), None
+        start, before = time.perf_counter(), random.get_state()
         self.optimizer.zero_grad()
-        self._batch = self.recipe.batch(step)
-        loss = _backward(self.recipe, self.model, self._batch, step, self.sharing)
-        norm = self.recipe.clip(self.model, self.clip)
-        if not math.isfinite(norm):
-            raise TrainingError(_broken("The gradient", norm, step, self.recipe))
+        try:
+            batch = self.batch(self.done)
+            with np.errstate(all="ignore"):  # what is not a number is looked for below, and named
+                loss, norm = self._gradients(batch, before)
+        except Exception:
+            random.set_state(before)
+            raise
+        self._before, self._batch = before, batch
         lr = self.schedule.get_last_lr()[0]
         self.optimizer.step()
         self.schedule.step()
         self.done += 1
         self.seconds += time.perf_counter() - start
         return {"step": self.done, "loss": loss, "lr": lr, "gradient norm": norm, "seconds": self.seconds}
+
+    def batch(self, step):
+        """The batch of a step: as large as `accumulate` batches, which are learned from in as many parts."""
+        settings, times = self.recipe.settings, self.times
+        if times == 1:
+            return self.recipe.batch(step)
+        size = settings["batch_size"]
+        try:
+            settings["batch_size"] = size * times
+            batch = self.recipe.batch(step)
+        finally:
+            settings["batch_size"] = size
+        if len(_first(batch)) == size:
+            raise TrainingError(f"With accumulate={times} the recipe's batch(step) must give {times} x {size} examples, and gave {size}: let it read self.settings['batch_size'] each time.")  # fmt: skip
+        return batch
+
+    @property
+    def times(self):
+        return self.recipe.settings.get("accumulate", 1)
+
+    def _gradients(self, batch, before):
+        """(the loss, the length of the gradient) of a batch; the gradients are left in the parameters."""
+        _check(batch, self.done)
+        backward = self.sharing.backward if self.sharing else _backward
+        loss = backward_in_parts(self.recipe, self.model, cut(self.recipe, batch, self.times), backward) if self.times > 1 else backward(self.recipe, self.model, batch)
+        norm = self.recipe.clip(self.model, self.clip) if math.isfinite(loss) else loss
+        if not math.isfinite(norm):
+            raise NotFinite(self._why("The gradient" if math.isfinite(loss) else "The loss", norm, before))
+        return loss, norm
+
+    def _why(self, what, value, before):
+        """The sentences of a step that gave no number."""
+        random.set_state(before)
+        workers = getattr(self.sharing, "threads", None) or getattr(self.sharing, "size", 1)  # Sharing has the one, Ranks the other
+        found = first_bad(self.recipe, self.model, self.batch(self.done), self.times, workers)
+        lower = f"--lr {self.recipe.settings.get('lr', 1e-3) / 3:.1g}"
+        return f"{what} became {value} at step {self.done + 1}. {found} Most often the learning rate is too high: try {lower}, or more warmup. Nothing of this step was applied."  # fmt: skip
 
     def evaluate(self):
         """What a row holds besides, where the model is looked at."""
@@ -240,7 +285,7 @@ class Training:
             self.schedule.load_state_dict(state["schedule"])
         self.done, self.seconds, self._before = step, seconds, state["random before it"]
         random.set_state(self._before)
-        self._batch = self.recipe.batch(step - 1) if step else None
+        self._batch = self.batch(step - 1) if step else None
         random.set_state(state["random"])
 
     def same_data(self, state):
@@ -269,32 +314,24 @@ def _figures(recipe, model):
     return figures
 
 
-def _backward(recipe, model, batch, step, sharing):
-    """The loss of a step's batch, as a number; its gradients are left in the parameters."""
+def _check(batch, step):
+    """Sentences for a batch that cannot be learned from."""
     if len(_first(batch)) == 0:
         raise TrainingError(f"The batch of step {step + 1} is empty; the recipe's batch(step) must give at least one example.")
     if place := nan_in(batch):
         raise TrainingError(f"The batch of step {step + 1} holds a NaN before anything was computed: {place}. Look at the data, and at the recipe's batch(step).")  # fmt: skip
-    if sharing is not None:
-        number = sharing.backward(recipe, model, batch)
-    else:
-        loss = recipe.loss(model, batch)
-        if loss.numel() != 1:
-            raise TrainingError(f"The recipe's loss has shape {loss.shape}; training needs a single number, such as its .mean().")
-        number = loss.item()
-    if not math.isfinite(number):
-        raise TrainingError(_broken("The loss", number, step, recipe))
-    if sharing is None:
+
+
+def _backward(recipe, model, batch):
+    """The loss of a batch, as a number; its gradients are left in the parameters."""
+    loss = recipe.loss(model, batch)
+    if loss.numel() != 1:
+        raise TrainingError(f"The recipe's loss has shape {loss.shape}; training needs a single number, such as its .mean().")
+    number = loss.item()
+    if math.isfinite(number):
         loss.backward()
     return number
 
 
 def _first(batch):
     return batch[0] if isinstance(batch, tuple) else batch
-
-
-def _broken(what, value, step, recipe):
-    return (
-        f"{what} became {value} at step {step + 1}. Most often the learning rate is too high: try --lr "
-        f"{recipe.settings.get('lr', 1e-3) / 3:.1g}, or more warmup. Nothing of this step was applied."
-    )

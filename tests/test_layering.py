@@ -20,7 +20,7 @@ LAYERS = [  # each may import from its own layer and from those before it
     "functional",
     "kernels func recompute anomaly gradcheck differences samples minigrad",  # minigrad/__init__ stands where what it collects stands
     "nn optim data",
-    "saving trainer sharing distributed job viz checkpoints interruption",
+    "saving accumulation health trainer sharing distributed job viz checkpoints interruption",
     "models",
     "models.recipes",
     "_doors showing running resuming",  # what doors share
