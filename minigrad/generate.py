@@ -64,7 +64,7 @@ def parse(argv):
     if options.model and options.run is not None:
         options.prompt.insert(0, options.run)
     if not options.model and options.run is None:
-        parser.error("the following arguments are required: run (or --model NAME)")
+        parser.error("the following arguments are required: run")
     options.prompt += options.asked or []
     return options
 

@@ -16,7 +16,7 @@ from minigrad.saving import FileProblem
 from models.pretrained.architectures import architecture, stand_in
 from models.pretrained.folders import Folder
 from models.pretrained.gguf_file import GGUF
-from models.pretrained.packed import packed
+from models.pretrained.packed import Packing
 from models.pretrained.sentences import embed
 from models.pretrained.texts import streamed, tokenizer_of
 
@@ -65,13 +65,13 @@ def load(name, storage="float32"):
     source = GGUF(path) if path.is_file() else Folder(path)
     kind = architecture(source.config, path)
     model = empty(kind, source)
-    without = fill(model, kind, source)
+    without = fill(model, kind, source, storage)
     try:
         text = tokenizer_of(source)
     except FileProblem as problem:  # the model is of use without; who asks for the tokenizer hears it
         text = problem
     model.eval()
-    return Published(model if storage == "float32" else packed(model, storage), text, source.config, path, without)
+    return Published(model, text, source.config, path, without)
 
 
 # ---------------------------------------------------------------- where it is
@@ -145,7 +145,7 @@ def twin(module):
     return new
 
 
-def fill(model, kind, source):
+def fill(model, kind, source, storage):
     """Give the model the file's numbers, one tensor after another, once all names and shapes fit. Returns what the file leaves out."""
     own = dict(model.named_parameters())
     given = {}  # ours: theirs
@@ -160,8 +160,12 @@ def fill(model, kind, source):
     wrong = [row for row in wrong if row[1] != row[2] and row[0] not in spare]
     if wrong:
         raise FileProblem(table(model, source, wrong))
+    packing = Packing(model, storage) if storage != "float32" else None
     for ours, theirs in given.items():
-        own[ours].data = kind.ours(theirs, source.read(theirs), source.is_gguf)[1]
+        parameter = own.pop(ours)  # so that nobody else holds it, once it is packed
+        parameter.data = kind.ours(theirs, source.read(theirs), source.is_gguf)[1]
+        if packing:
+            packing.take(parameter)
     return spare
 
 

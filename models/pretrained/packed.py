@@ -53,13 +53,20 @@ def pack(array, storage):
     return ((bits + (0x7FFF + (bits >> 16 & 1))) >> 16).astype(np.uint16)
 
 
-def packed(model, storage):
-    """The model with all its matrices packed but learned positions; a matrix in two places stays one."""
-    made = {}
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            if type(child) in (Linear, Embedding):
-                if id(child) not in made:
-                    made[id(child)] = child, Packed(child, storage)
-                setattr(module, name, made[id(child)][1])
-    return model
+class Packing:
+    """Packs the matrices of a model one by one, as soon as each has its numbers, so that all are never float32 at once; a matrix
+    in two places stays one. Learned positions stay as they are."""
+
+    def __init__(self, model, storage):
+        self.storage, self.waiting = storage, {}
+        for module in model.modules():
+            for name, child in module.named_children():
+                if type(child) in (Linear, Embedding):
+                    self.waiting.setdefault(id(child.weight), (child, []))[1].append((module, name))
+
+    def take(self, parameter):
+        """Put Packed in place of the layer whose weight this is, if it is one."""
+        layer, places = self.waiting.pop(id(parameter), (None, ()))
+        new = Packed(layer, self.storage) if places else None
+        for module, name in places:
+            setattr(module, name, new)
