@@ -12,7 +12,7 @@ from pathlib import Path
 from minigrad import saving, showing, viz
 from minigrad.checkpoints import WEIGHTS, Checkpoint, Checkpoints
 from minigrad.distributed import Ranks
-from minigrad.health import sick_weights
+from minigrad.health import Health, sick_weights
 from minigrad.interruption import Interruption
 from minigrad.trainer import NotFinite, Training, TrainingError
 from minigrad.viz.pictures import lower_is_better
@@ -44,7 +44,8 @@ def carry_on(run, attended, say):
     """
     training = run.training
     diary = viz.Diary(training.recipe, training.model, attended, run.config["command"], run.config["threads"], first=run.first)
-    show = showing.Progress(training.recipe, run.log, say is not print, diary, training.done)
+    health = Health(training.recipe, training.model, training.clip, run.log.rows)
+    show = showing.Progress(training.recipe, run.log, say is not print, [diary, health], training.done)
     checkpoints = kept(run, show.warn)
     with contextlib.closing(show), Interruption("Finishing this step, then saving; once more stops at once.") as stop:
         try:

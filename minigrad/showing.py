@@ -5,6 +5,7 @@ neither the command line nor the training loop.
 import sys
 
 from minigrad import saving, viz
+from minigrad.health import WARNINGS
 from minigrad.machine import peak_memory
 from minigrad.trainer import TrainingError
 from minigrad.viz.report import cell, is_number, jsonable, rows_of
@@ -16,19 +17,21 @@ WIDTH = 80  # of a terminal, for what is printed as a table
 class Progress:
     """Hears of each step: a bar in a terminal, a line now and then elsewhere; keeps the rows in a saving.Lines as it goes.
 
-    done   how many steps were taken before, whose rows the log holds
+    listeners   called with each row, which they may add to, before it is kept
+    done        how many steps were taken before, whose rows the log holds
     """
 
-    def __init__(self, recipe, log, quiet, diary, done=0):
+    def __init__(self, recipe, log, quiet, listeners, done=0):
         from tqdm import tqdm
 
-        self.recipe, self.log, self.quiet, self.diary = recipe, log, quiet, diary
+        self.recipe, self.log, self.quiet, self.listeners = recipe, log, quiet, listeners
         self.live = sys.stderr.isatty() and not quiet
         self.bar = tqdm(total=recipe.settings["steps"], initial=done, disable=not self.live, unit="step", dynamic_ncols=True)
 
     def __call__(self, row):
         check_samples(row.get("samples", ()))
-        self.diary(row)
+        for listener in self.listeners:
+            listener(row)
         self.log.append(jsonable(row))
         self.bar.update()
         if self.live:
@@ -36,6 +39,8 @@ class Progress:
         if "samples" in row:
             self.flush()
             self.tell(row)
+        for sentence in row.get(WARNINGS, ()):
+            self.warn(sentence)
 
     def tell(self, row):
         if self.quiet:

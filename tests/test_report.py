@@ -12,10 +12,10 @@ from browser import opened
 
 import minigrad as mg
 from minigrad import nn, saving, train, viz
+from minigrad.health import NORMS, layer_norms, layer_of
 from minigrad.trainer import Recipe, fit
 from minigrad.viz import svg
-from minigrad.viz.diary import AFTER, BEFORE, Diary, activation_scale, interval, layer_norms, titles
-from minigrad.viz.report import NORMS, layer_of
+from minigrad.viz.diary import AFTER, BEFORE, Diary, activation_scale, interval, titles
 from models import recipes
 from models.attended import attended
 

@@ -2,11 +2,11 @@
 and after, what attention looked at before and after. Knows recipes and models by what they can do; not the page (report.py).
 """
 
-import numpy as np
 
 from minigrad import nn, no_grad
+from minigrad.health import NORMS, layer_norms, layer_of
 from minigrad.viz.pictures import charts
-from minigrad.viz.report import NORMS, in_order, layer_of, report
+from minigrad.viz.report import in_order, report
 from minigrad.viz.trace import trace_call
 
 BEFORE, AFTER = "before training", "after training"
@@ -101,16 +101,6 @@ def titles(model):
     """{layer: how it is called} for layers of an nn.Sequential, whose names are mere numbers: 0 Linear."""
     modules = dict(model.named_modules())
     return {path: f"{path} {type(one).__name__}" for path, one in modules.items() if path and isinstance(modules.get(path.rpartition(".")[0]), nn.Sequential)}
-
-
-def layer_norms(model):
-    """{layer: the length of its parameters' gradients together}, as they are now."""
-    squares = {}
-    for path, p in model.named_parameters():
-        if p.grad is not None:
-            flat = p.grad.data.ravel()
-            squares[layer_of(path)] = squares.get(layer_of(path), 0.0) + float(np.dot(flat, flat))
-    return {layer: square**0.5 for layer, square in squares.items()}
 
 
 @no_grad()

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from minigrad.health import NORMS, WARNINGS, layer_of
 from minigrad.machine import blas_kernels
 from minigrad.viz import page as pages
 from minigrad.viz import svg
 from minigrad.viz.explorer import as_records, explorer
 
-NORMS = "gradient norm by layer"  # the key in a row
 LONGEST = 24  # characters of what is shown of an array
 STYLE = """
 a { color: var(--forward); }
@@ -26,13 +26,6 @@ nav { display: flex; flex-wrap: wrap; gap: .2rem 1rem; } dl { display: grid; gri
 dt { color: var(--soft); overflow-wrap: anywhere; } th { overflow-wrap: break-word; } dd { margin: 0; overflow-wrap: anywhere; } .right { color: var(--leaf); } .wrong { color: var(--backward); }
 .figure { font-size: 1.3rem; } .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 0 1.5rem; }
 """
-
-
-def layer_of(path):
-    """The layer that a parameter or module belongs to: encoder.0 of encoder.0.linear1.weight, embedding of embedding.weight."""
-    parts = path.split(".")
-    number = next((i for i, part in enumerate(parts) if part.isdigit()), 0)
-    return ".".join(parts[: number + 1])
 
 
 def in_order(names):
@@ -85,6 +78,7 @@ def _summary(rows, figures, run, parameters, settings):
     note = f"<p>The run {ended}.{reason}</p>" if ended else ""
     if not rows:
         return note
+    note += "".join(f"<p>Noticed at {_text(sentence)}</p>" for row in rows for sentence in row.get(WARNINGS, ()))
     said = f"{_text(run['metric'])} on held-out data: <strong>{_text(cell(figures[run['metric']], run['shown']))}</strong>, " if run["metric"] in figures else ""
     last, count = rows[-1], sum(parameters.values())
     return f'<p class="figure">{said}after {last["step"]:,} steps and {last["seconds"]:.1f} s of training; {count:,} parameters.</p>{note}'
