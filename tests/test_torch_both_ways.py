@@ -3,8 +3,13 @@
 What imports transformers is slow: that alone takes seconds.
 """
 
+import json
+import os
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +27,7 @@ from models.gpt import GPT
 from models.pretrained.publishing import publish
 from models.torch_states import from_torch, memory_of, named_as_in_torch, remember, to_torch
 from models.transformer import Transformer
+from tutorials.outgrowing import handover
 
 ROWS = np.array([[3, 4, 5, 8], [7, 2, 1, 6]])
 
@@ -245,3 +251,72 @@ def test_states_are_turned_without_pytorch():
         "from_torch(named_as_in_torch(GPT(5, 4, 1, 1, 6).state_dict())); print('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+# ---------------------------------------------------------------- the page "when you outgrow NumPy"
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "tutorials" / "outgrowing_numpy.md").read_text(encoding="utf-8")
+COMMANDS = [line for block in re.findall(r"```\n((?:python|torchrun) .*?)```", PAGE, re.S) for line in block.splitlines() if "FIRST_MACHINE" not in line]
+
+
+def run(command, folder):
+    """A line of the page, as if it were typed in a folder; returns what it prints."""
+    program, *words = shlex.split(command)
+    module = [sys.executable, "-m", "torch.distributed.run"] if program == "torchrun" else [sys.executable]
+    done = subprocess.run([*module, *words], capture_output=True, text=True, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def losses(text):
+    return [float(number) for line in re.findall(r"validation loss (.*)", text) for number in re.findall(r"\d\.\d{4}", line)]
+
+
+def rows(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.slow
+def test_the_pages_python_runs(tmp_path, monkeypatch):
+    transformers()
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, "outgrowing_numpy.md", "exec"), {})
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_in_two_processes_of_pytorch_and_comes_back(tmp_path):
+    transformers()
+    train, out, ddp, back, go_on, *afterwards = COMMANDS
+    assert "nproc-per-node 2" in ddp and len(afterwards) == 2
+    run(train, tmp_path)
+    (handed,), (opened, trained), (returned,) = (losses(run(command, tmp_path)) for command in (out, ddp, back))
+    assert abs(handed - opened) < 2e-4 and abs(trained - returned) < 2e-4 and trained < opened - 0.01
+    for loss, shown in zip((handed, opened, trained, returned), losses(PAGE), strict=True):
+        assert abs(loss - shown) < 0.02, "the page shows other losses"
+
+    run(go_on, tmp_path)  # the same steps, made here
+    ours, theirs = rows(tmp_path / "runs" / "mine" / "metrics.jsonl"), rows(tmp_path / "handed" / "after" / "metrics.jsonl")
+    assert len(ours) == 400 and len(theirs) == 100
+    for a, b in zip(ours[300:], theirs, strict=True):
+        assert a["step"] == b["step"] and abs(a["loss"] - b["loss"]) < 2e-5 and abs(a["gradient norm"] - b["gradient norm"]) < 1e-4
+    for command in afterwards:
+        run(command, tmp_path)
+    assert len(rows(tmp_path / "runs" / "mine-on" / "metrics.jsonl")) == 500
+
+
+def test_what_cannot_be_handed_over_is_a_sentence(tmp_path, capsys):
+    assert handover.main(["out", str(tmp_path), str(tmp_path / "x")]) == 2
+    assert "has no checkpoint to go on from" in capsys.readouterr().err
+    assert handover.main(["back", str(tmp_path), str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert "a run is never overwritten" in capsys.readouterr().err
+    assert handover.main(["out", str(tmp_path), str(tmp_path / "x"), "--steps", "0"]) == 2
+    assert "--steps needs a whole number from 1" in capsys.readouterr().err
+
+
+def test_the_training_program_in_pytorch_is_short():
+    lines = (ROOT / "tutorials" / "outgrowing" / "ddp.py").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 80 and "80\nlines" in PAGE

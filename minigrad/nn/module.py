@@ -219,7 +219,7 @@ class Module:
 
 # names by which a state of PyTorch's or of GPT-2's published weights is known, and what turns it into one of ours
 TURNED = {
-    "in_proj_weight": "models.attention.from_torch_state(state) turns the state of one nn.MultiheadAttention into ours",
+    "in_proj_weight": "models.torch_states.from_torch(state) turns it into ours; of one attention so does models.attention.from_torch_state(state)",
     "transformer.wte.weight": "models.gpt.from_gpt2_state(state) turns GPT-2's state into ours",
 }
 
