@@ -1,4 +1,5 @@
-"""LoRA: fine-tuning that adds a narrow product to some matrices and trains nothing else (Hu et al. 2021). Knows Linear layers, no model.
+"""LoRA: fine-tuning that adds a narrow product to some matrices and trains nothing else (Hu et al. 2021). Knows Linear layers, no
+model.
 
     model = lora(load("minilm").model, rank=8, where="q_proj|v_proj")      # trains 0.3 % of the numbers
     merge(model)                                                           # and is a plain model again
@@ -41,7 +42,8 @@ def lora(model, rank=8, alpha=16.0, where="q_proj|v_proj"):
     linears = [found for found in _places(model) if type(found[2]) is Linear]
     chosen = [found for found in linears if re.search(where, found[3])]
     if not chosen:
-        raise ValueError(f"No Linear layer's name holds {where!r}; those of this model end in {', '.join(sorted({name for _, name, *_ in linears}))}.")
+        there = ", ".join(sorted({name for _, name, *_ in linears})) or "nothing, for it has none"
+        raise ValueError(f"No Linear layer's name holds {where!r}; those of this model end in {there}.")
     model.requires_grad_(False)
     for parent, name, layer, _ in chosen:
         setattr(parent, name, LoRA(layer, rank, alpha))

@@ -1,4 +1,5 @@
-"""Our states under PyTorch's names, and PyTorch's under ours. Knows names and how matrices lie; imports PyTorch only to make its tensors.
+"""Our states under PyTorch's names, and PyTorch's under ours. Knows names and how matrices lie; PyTorch is imported only to make
+its tensors.
 
     theirs.load_state_dict(to_torch(ours.state_dict()))        ours.load_state_dict(from_torch(theirs.state_dict()))
 
@@ -110,28 +111,22 @@ def _check_heads(prefix, weights):
     rows, width = [w.shape[0] for w in weights], weights[0].shape[1]
     if set(rows) != {width}:
         raise ValueError(
-            f"The attention {prefix or 'given'} projects {width} numbers to {', '.join(map(str, rows))} for queries, keys and values; PyTorch's "
-            "nn.MultiheadAttention has as many heads of keys as of queries, together as wide as the model, so it cannot hold this one."
+            f"The attention {prefix or 'given'} projects {width} numbers to {', '.join(map(str, rows))} for queries, keys and values; "
+            "PyTorch's nn.MultiheadAttention projects to as many as come in each time, so it cannot hold this one."
         )
 
 
 def _split(state):
-    """The state with each of PyTorch's attentions as ours."""
-    out, attentions = {}, {}
-    prefixes = [name.removesuffix(last) for name in state for last in ("in_proj_weight", "q_proj_weight") if _ends(name, last)]
+    """The state with each of PyTorch's attentions as ours; an attention is where something is called in_proj_weight or q_proj_weight."""
+    prefixes = {found[1] for name in state if (found := re.fullmatch(r"(|.*\.)(?:in|q)_proj_weight", name))}
+    out, attentions = {}, {prefix: {} for prefix in prefixes}
     for name, value in state.items():
-        prefix = next((p for p in prefixes if name.startswith(p) and re.match(r"in_proj|[qkv]_proj_weight|out_proj|bias_k", name[len(p) :])), None)
-        if prefix is None:
-            out[name] = value
-        else:
-            attentions.setdefault(prefix, {})[name[len(prefix) :]] = value
+        found = re.fullmatch(r"(|.*\.)(in_proj_(?:weight|bias)|[qkv]_proj_weight|out_proj\.(?:weight|bias)|bias_[kv])", name)
+        inside = found is not None and found[1] in prefixes
+        (attentions[found[1]] if inside else out)[found[2] if inside else name] = value
     for prefix, attention in attentions.items():
         out |= {prefix + name: value for name, value in from_torch_state(attention).items()}
     return out
-
-
-def _ends(name, last):
-    return name == last or name.endswith(f".{last}")
 
 
 # ---------------------------------------------------------------- GPT-2

@@ -17,7 +17,8 @@ def publish(model, folder):
     GPT2LMHeadModel.from_pretrained(folder)
     """
     if not isinstance(model, GPT):
-        raise ValueError(f"publish writes a GPT as GPT-2's folder; a {type(model).__name__} has no such form. Its state goes through models.torch_states.")
+        kind = type(model).__name__
+        raise ValueError(f"publish writes a GPT as GPT-2's folder; a {kind} has no such form. Its state goes through models.torch_states.")
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:

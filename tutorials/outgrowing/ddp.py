@@ -27,19 +27,19 @@ def loss_at(model, numbers, starts, context):
 
 
 @torch.no_grad()
-def validation_loss(model, folder, context):
+def validation_loss(model, folder, job):
     numbers, places = np.load(folder / "validation.npy"), np.load(folder / "places.npy")
     parts = np.array_split(places, -(-len(places) // 50))
-    return np.average([loss_at(model.eval(), numbers, part, context).item() for part in parts], weights=[*map(len, parts)])
+    return np.average([loss_at(model.eval(), numbers, part, job["context"]).item() for part in parts], weights=[*map(len, parts)])
 
 
 def adamw(model, job, memory):
     """AdamW as it was: only matrices are decayed, and what was remembered of each parameter is there."""
-    named = dict(model.named_parameters())
-    matrices, others = [p for p in named.values() if p.ndim > 1], [p for p in named.values() if p.ndim <= 1]
+    matrices, others = [p for p in model.parameters() if p.ndim > 1], [p for p in model.parameters() if p.ndim <= 1]
     optimizer = torch.optim.AdamW([{"params": matrices}, {"params": others, "weight_decay": 0.0}], **job["settings"])
-    for name, p in named.items():
-        optimizer.state[p] = {key: memory[f"{key}/{name}"].to(DEVICE) for key in job["memory"]} | {"step": torch.tensor(float(job["done"]))}
+    for name, p in model.named_parameters():
+        remembered = {key: memory[f"{key}/{name}"].to(DEVICE) for key in job["memory"]}
+        optimizer.state[p] = {"step": torch.tensor(float(job["done"])), **remembered}
     return optimizer
 
 
@@ -60,14 +60,14 @@ def steps(model, optimizer, job, numbers, starts):
 
 def main(folder):
     dist.init_process_group("nccl" if DEVICE.type == "cuda" else "gloo")
-    job, first = json.loads((folder / "job.json").read_text()), dist.get_rank() == 0
+    job = json.loads((folder / "job.json").read_text())
     if job["batch_size"] % dist.get_world_size():
-        sys.exit(f"ddp: a batch of {job['batch_size']} cannot be shared equally by {dist.get_world_size()} processes; take a number that divides it.")
+        sys.exit(f"ddp: a batch of {job['batch_size']} needs a number of processes that divides it, not {dist.get_world_size()}.")
     model = GPT2LMHeadModel.from_pretrained(folder).to(DEVICE)
-    optimizer, before = adamw(model, job, load_file(folder / "optimizer.safetensors")), validation_loss(model, folder, job["context"])
+    optimizer, before = adamw(model, job, load_file(folder / "optimizer.safetensors")), validation_loss(model, folder, job)
     rows = list(steps(model, optimizer, job, np.load(folder / "training.npy", mmap_mode="r"), np.load(folder / "starts.npy")))
-    after = validation_loss(model, folder, job["context"])
-    if first:
+    if dist.get_rank() == 0:
+        after = validation_loss(model, folder, job)
         print(f"PyTorch, {dist.get_world_size()} processes, {len(rows)} steps: validation loss {before:.4f} -> {after:.4f}")
         model.save_pretrained(folder / "after")
         memory = {f"{key}/{name}": optimizer.state[p][key].cpu() for name, p in model.named_parameters() for key in job["memory"]}

@@ -114,7 +114,8 @@ def take_back(folder, run, out):
     training, config = training_of(run, len(rows), job["done"])
     training.model.load_state_dict(from_torch(saving.load_tensors(folder / "after" / WEIGHTS)))
     arrays = saving.load_tensors(folder / "after" / OPTIMIZER)
-    memory = {key: from_torch({name.removeprefix(f"{key}/"): a for name, a in arrays.items() if name.startswith(f"{key}/")}) for key in job["memory"]}
+    of = lambda key: {name.removeprefix(f"{key}/"): array for name, array in arrays.items() if name.startswith(f"{key}/")}
+    memory = {key: from_torch(of(key)) for key in job["memory"]}
     remember(training.optimizer, training.model, memory, training.done + len(rows))
     for _ in rows:
         training.schedule.step()
@@ -122,7 +123,8 @@ def take_back(folder, run, out):
     new = out or saving.new_run_folder("text")
     keep(training, config, rows_of(run / LOG)[: job["done"]] + [{**row, "seconds": training.seconds} for row in rows], new)
     print(f"{new}, after {training.done} steps: validation loss {validation_loss(training):.4f}")
-    print(f"To ask it: python -m minigrad.generate {new} \"The \"\nTo go on here: python -m minigrad.train --resume {new} --steps {training.done + len(rows)}")
+    print(f'To ask it: python -m minigrad.generate {new} "The "')
+    print(f"To go on here: python -m minigrad.train --resume {new} --steps {training.done + len(rows)}")
     return 0
 
 
