@@ -7,6 +7,7 @@ import dataclasses
 import operator
 import shlex
 import signal
+import sys
 from pathlib import Path
 
 from minigrad import saving, showing, viz
@@ -14,11 +15,12 @@ from minigrad.checkpoints import WEIGHTS, Checkpoint, Checkpoints
 from minigrad.distributed import Ranks
 from minigrad.health import Health, sick_weights
 from minigrad.interruption import Interruption
+from minigrad.tensorboard import Events, NotInstalled
 from minigrad.trainer import NotFinite, Training, TrainingError
 from minigrad.viz.pictures import lower_is_better
 from minigrad.viz.report import environment
 
-LOG = "metrics.jsonl"
+LOG, BROKEN = "metrics.jsonl", "broken.txt"  # BROKEN: why the training broke off, if it did
 
 
 @dataclasses.dataclass
@@ -45,9 +47,14 @@ def carry_on(run, attended, say):
     training = run.training
     diary = viz.Diary(training.recipe, training.model, attended, run.config["command"], run.config["threads"], first=run.first)
     health = Health(training.recipe, training.model, training.clip, run.log.rows)
-    show = showing.Progress(training.recipe, run.log, say is not print, [diary, health], training.done)
+    events = board(run)
+    show = showing.Progress(training.recipe, run.log, say is not print, [diary, health, *events], training.done)
     checkpoints = kept(run, show.warn)
-    with contextlib.closing(show), Interruption("Finishing this step, then saving; once more stops at once.") as stop:
+    with contextlib.suppress(OSError):
+        (run.folder / BROKEN).unlink(missing_ok=True)
+    with contextlib.ExitStack() as at_the_end, Interruption("Finishing this step, then saving; once more stops at once.") as stop:
+        for one in (show, *events):
+            at_the_end.callback(one.close)
         try:
             learn(training, show, checkpoints, stop)
         except KeyboardInterrupt:
@@ -64,6 +71,17 @@ def carry_on(run, attended, say):
         diary.stopped(run.folder, run.log.rows)
         return stop.status
     return test(run, diary, say) or (stop.status if stopped else 0)
+
+
+def board(run):
+    """[the Events for TensorBoard] of a run that shall have them and can."""
+    if not run.config.get("tensorboard"):
+        return []
+    try:
+        return [Events(run.folder, run.log.rows, run.training.seconds)]
+    except (NotInstalled, OSError) as problem:
+        print(f"minigrad.train: {problem} The run goes on without.", file=sys.stderr, flush=True)
+        return []
 
 
 def learn(training, show, checkpoints, stop):
@@ -83,6 +101,7 @@ def broken(run, diary, checkpoints, error, say):
     with contextlib.suppress(saving.FileProblem):
         if not sick_weights(run.training.model):
             saving.save_tensors(run.folder / WEIGHTS, run.training.model.state_dict())
+        saving.write_bytes(run.folder / BROKEN, f"{error}\n".encode(errors="replace"))
     if isinstance(error, NotFinite) and checkpoints.save():
         say(f"What was learned is kept, as the checkpoint of step {run.training.done}. To try the step again, once the data or the recipe's code has changed: {again(run)}")  # fmt: skip
     if isinstance(error, TrainingError):

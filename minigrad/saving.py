@@ -65,14 +65,19 @@ def save_json(path, value):
 def load_json(path):
     """What a JSON file holds; a FileProblem for anything that is none, whoever wrote it."""
     try:
-        size = _size(path)
-        if size > MOST_JSON:
-            raise FileProblem(f"{path} is {size:,} bytes long, more than any file of settings; it was not read.")
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(load_text(path))
     except (OSError, ValueError, RecursionError) as error:  # numbers of too many digits are ValueErrors, too deep nesting the last
         if isinstance(error, FileProblem):
             raise
         raise FileProblem(f"{path} is not readable JSON: {error}.") from None
+
+
+def load_text(path):
+    """The text of a file of settings; a FileProblem where there is none, or one that is far too large for that."""
+    size = _size(path)
+    if size > MOST_JSON:
+        raise FileProblem(f"{path} is {size:,} bytes long, more than any file of settings; it was not read.")
+    return Path(path).read_text(encoding="utf-8")
 
 
 def _size(path):
@@ -147,7 +152,7 @@ class Lines:
         self.rows, self._end = [], 0
         with open(self.path, "rb") as file:
             for line in itertools.islice(file, count):
-                row = _row(line)
+                row = row_of(line)
                 if row is None:
                     break
                 self.rows.append(row)
@@ -178,7 +183,7 @@ class Lines:
             self.flush()
 
 
-def _row(line):
+def row_of(line):
     """The row of a line, None if it is not a whole one."""
     try:
         row = json.loads(line) if line.endswith(b"\n") else None

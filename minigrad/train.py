@@ -4,43 +4,21 @@ Knows the command line and how a run begins; what is learned stands in the recip
 end in running.py, how it is shown in showing.py, how one is taken up again in resuming.py.
 """
 
-import argparse
 import contextlib
 import shlex
 import sys
 from pathlib import Path
 
-from minigrad import job, manual_seed, saving
-from minigrad._doors import GENERAL, Parser, UsageError, load_models, open_door, said, settings_of
+from minigrad import configs, job, manual_seed, saving
+from minigrad._doors import GENERAL, UsageError, load_models, open_door, said
 from minigrad.machine import blas_threads
+from minigrad.options import chosen_settings, option, parse
+from minigrad.rehearsal import dry_run, overfit, without_dropout
 from minigrad.resuming import take_up
 from minigrad.running import LOG, Run, carry_on
 from minigrad.sharing import Sharing, cores, trial
+from minigrad.tensorboard import check_installed
 from minigrad.trainer import Training, TrainingError
-
-NO_SETTINGS = ("recipe", "list", "seed", "out", "quiet", "threads", "share", "set", "resume", "save_every", "save_minutes", "keep", "distributed", "ranks")  # fmt: skip
-BESIDE_RESUME = ("resume", "steps", "quiet", "save_every", "save_minutes", "keep", "distributed")
-EPILOG = """
-examples:
-  python -m minigrad.train                          learn to read dates, in about a minute
-  python -m minigrad.train dates --norm pre         the same with today's order of norm and residual
-  python -m minigrad.train dates --layers 1 --heads 1 --steps 300
-  python -m minigrad.train dates --model lstm       what an LSTM without attention makes of the same dates
-  python -m minigrad.train recall                   how far back RNN, LSTM, GRU and Transformer remember
-  python -m minigrad.train reverse                  a GPT spells words backwards; also: sort, copy, add
-  python -m minigrad.train text                     a GPT learns to write like Python's manual
-  python -m minigrad.train text --text my.txt --context 128
-  python -m minigrad.train text --tokens bpe --vocab-size 512
-  python -m minigrad.train translate --pairs my.tsv learn to translate from sentence pairs of your own
-  python -m minigrad.train --resume runs/dates-0001 go on with a run that was stopped, as if it had not been
-  python -m minigrad.train my_recipe.py             a recipe of your own: a file with a class that extends
-                                                    minigrad.trainer.Recipe
-
-A run's folder holds config.json (settings), metrics.jsonl (a line a step), model.safetensors, checkpoints, pictures and
-report.html, which shows all of it in a browser. Try other settings and compare the folders: that is what they are for.
-
-Ctrl-C finishes the step, saves it and says how to go on; a second one stops at once.
-"""
 
 
 def main(argv=None):
@@ -57,88 +35,7 @@ def main(argv=None):
     return outcome.status
 
 
-# ---------------------------------------------------------------- the command line
-
-
-def positive(text):
-    """A whole number from 1."""
-    number = int(text) if text.lstrip("+-").isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"needs a whole number from 1, got {text!r}")
-    return number
-
-
-def natural(text):
-    """A whole number from 0."""
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"needs a whole number from 0, got {text!r}")
-    return int(text)
-
-
-def number_in(low, high, low_allowed=True, high_allowed=True):
-    """A number in a range."""
-    words = f"{'from' if low_allowed else 'above'} {low:g} {'to' if high_allowed else 'to below'} {high:g}"
-
-    def parse_number(text):
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if not (low <= value <= high) or (value == low and not low_allowed) or (value == high and not high_allowed):
-            raise argparse.ArgumentTypeError(f"needs a number {words}, got {text!r}")
-        return value
-
-    return parse_number
-
-
-def parse(argv):
-    parser = Parser("minigrad.train", epilog=EPILOG, description="Train a model built on minigrad, watch it learn, and keep the result.")
-    parser.add_argument("recipe", nargs="?", help="what to learn: a name from --list, or a recipe file of your own (default: dates)")
-    parser.add_argument("--list", action="store_true", help="the recipes there are, and their settings")
-    parser.add_argument("--steps", type=positive, help="how many batches to learn from")
-    parser.add_argument("--batch-size", type=positive, help="examples in a batch: more is steadier and slower")
-    parser.add_argument("--accumulate", type=positive, metavar="N", help="learn from N batches as from one that is N times as large, with the memory of one; a step is all of them")
-    parser.add_argument("--lr", type=number_in(0, 10, False), help="the highest learning rate; if the loss explodes, try a third of it")
-    parser.add_argument("--d-model", type=positive, help="the width of the model: numbers for each token; a multiple of --heads")
-    parser.add_argument("--layers", type=positive, help="layers in the encoder and as many in the decoder")
-    parser.add_argument("--heads", type=positive, help="attention heads in a layer")
-    parser.add_argument("--d-ff", type=positive, help="the width inside the feed-forward network")
-    parser.add_argument("--dropout", type=number_in(0, 1, high_allowed=False), help="the share of numbers dropped in training, against overfitting")
-    parser.add_argument("--model", metavar="NAME", help="the architecture, where a recipe has several: dates --model lstm")
-    parser.add_argument("--distance", type=positive, help="recall: how far back the answer may lie")
-    parser.add_argument("--text", metavar="FILE", help="the text to learn from, in UTF-8")
-    parser.add_argument("--pairs", metavar="FILE", help="translate: your sentence pairs, in UTF-8, a source, a tab and its target on each line")
-    parser.add_argument("--tokens", metavar="NAME", help="what a token is: characters, bpe (pieces of words, learned from the text), or bytes")
-    parser.add_argument("--vocab-size", type=positive, help="how many tokens bpe may have, from 256")
-    parser.add_argument("--length", type=positive, help="reverse, sort, copy: the longest word, in letters")
-    parser.add_argument("--digits", type=positive, help="add: the digits of each number")
-    parser.add_argument("--context", type=positive, help="how many tokens the model can look at")
-    parser.add_argument("--norm", choices=("post", "pre"), help="layer norm after each residual sum (the paper) or before each sublayer (today)")
-    parser.add_argument("--label-smoothing", type=number_in(0, 1), help="how much of each right answer is spread over all (the paper: 0.1)")
-    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="any other setting of the recipe (may be given again)")
-    parser.add_argument("--seed", type=natural, default=0, help="where all random numbers start (default: 0); the same seed repeats the run")
-    parser.add_argument("--threads", type=positive, default=1, help="threads to compute with (default: 1, which disturbs nobody)")
-    parser.add_argument("--share", choices=("batch", "products", "auto"), default="auto", help="what several threads share: each batch, each matrix product, or what is measured to be faster at the start (default)")  # fmt: skip
-    parser.add_argument("--distributed", action="store_true", help="share each batch among the processes that mpiexec has started: mpiexec -n 2 python -m minigrad.train text --distributed")  # fmt: skip
-    parser.add_argument("--out", help="the run's folder, new or empty (default: the next runs/NAME-0001)")
-    parser.add_argument("--resume", metavar="RUN", help="go on with the run in this folder where it was left; with a larger --steps, also one that is finished")
-    parser.add_argument("--save-every", type=positive, metavar="STEPS", help="save a checkpoint every so many steps (default: every minute)")
-    parser.add_argument("--save-minutes", type=number_in(0, 1e6, False), metavar="MINUTES", help="save a checkpoint every so many minutes (default: 1)")
-    parser.add_argument("--keep", type=positive, metavar="N", help="how many of the last checkpoints stay, besides the best one and the first (default: 2)")
-    parser.add_argument("--quiet", action="store_true", help="print the result only")
-    options, given = parser.parse_args(argv), given_in(parser, argv)
-    beside = sorted(set(given) - set(BESIDE_RESUME))
-    if options.resume is not None and beside:
-        names = ", ".join(name if name == "recipe" else f"--{name.replace('_', '-')}" for name in beside)
-        parser.error(f"--resume takes all settings from the run itself; leave out {names} (a larger --steps makes the run longer)")
-    options.recipe = options.recipe or "dates"
-    return options
-
-
-def given_in(parser, argv):
-    """{option: value} of what stands on the command line, without defaults."""
-    blank = argparse.Namespace(**dict.fromkeys(vars(parser.parse_args([])), None))
-    return {name: value for name, value in vars(parser.parse_args(argv, blank)).items() if value is not None}
+# ---------------------------------------------------------------- around a run
 
 
 def list_recipes(recipes):
@@ -152,19 +49,13 @@ def list_recipes(recipes):
         print(" " * 11 + f"minigrad.generate takes {taken or 'no options'}")
 
 
-def chosen_settings(options, recipe):
-    """The recipe's defaults, changed by what was given."""
-    given = {k: v for k, v in vars(options).items() if v is not None and k not in NO_SETTINGS}
-    return settings_of(recipe, given, options.set)
-
-
 def repeated(recipe, options):
     """The command that repeats a run: what differs from the defaults; of a whole path the last part, as folders differ between machines."""
     defaults, words = {**GENERAL, **recipe.defaults}, ["python -m minigrad.train", relative(options.recipe)]
     for key, value in recipe.settings.items():
         if key in defaults and value != defaults[key]:
-            option = f"--{key.replace('_', '-')} " if key in vars(options) else f"--set {key}="
-            words.append(option + shlex.quote(str(relative(value))))
+            name = f"{option(key)} " if key in vars(options) else f"--set {key}="
+            words.append(name + shlex.quote(str(relative(value))))
     words.append(f"--seed {options.seed}")
     words += [f"--threads {options.threads} --share {options.share}"] * (options.threads > 1)
     return " ".join([f"mpiexec -n {options.ranks.size}", *words, "--distributed"] if options.ranks else words)
@@ -199,14 +90,20 @@ def start(options, recipes):
     recipe_class = recipes.find(options.recipe)
     settings = chosen_settings(options, recipe_class)
     manual_seed(options.seed)
-    recipe = recipe_class(settings)
+    recipe = recipe_class(without_dropout(settings) if options.overfit_one_batch else settings)
     model = recipe.model()
+    if options.dry_run or options.overfit_one_batch:
+        with threads_at_work(options, recipe, model) as sharing:
+            return dry_run(recipe, model, sharing) if options.dry_run else overfit(recipe, model, sharing, options.steps)
+    if options.tensorboard:
+        check_installed()
     if options.ranks and options.ranks.rank:
         return follow(Training(recipe, model, sharing=options.ranks), options)
     folder = open_folder(options.out, recipe.name)
     with threads_at_work(options, recipe, model) as sharing:
         config = config_of(recipe, options)
         saving.save_json(folder / "config.json", config)
+        saving.write_bytes(folder / configs.NAME, configs.of_run(recipe, config))
         say = speaker(options)
         introduce(recipe, model, options.seed, folder, say)
         run = Run(folder, config, saving.Lines(folder / LOG), Training(recipe, model, sharing=sharing))
@@ -224,6 +121,9 @@ def resume(options, recipes):
     if run is None:
         return 0
     run.config["saving"] = saved_when(options, run.config.get("saving"))
+    if options.tensorboard and not run.config.get("tensorboard"):
+        run.config["tensorboard"] = True
+        saving.save_json(run.folder / "config.json", run.config)
     options.threads, options.share = run.config["threads"], "products" if ranks else run.config["share"] or "auto"
     with threads_at_work(options, run.training.recipe, run.training.model) as run.training.sharing:
         return carry_on(run, load_models("attended").attended, say)
@@ -263,7 +163,7 @@ def config_of(recipe, options):
     return {
         "recipe": getattr(recipe, "file", recipe.name), "seed": options.seed, "settings": recipe.settings, "threads": options.threads,
         "share": options.share if options.threads > 1 else None, "command": repeated(recipe, options),
-        "saving": saved_when(options), "version": saving.CONFIG_VERSION,
+        "saving": saved_when(options), "tensorboard": options.tensorboard, "metric": recipe.metric, "version": saving.CONFIG_VERSION,
     }  # fmt: skip
 
 

@@ -456,7 +456,7 @@ def test_a_full_disk_is_said_the_training_goes_on_and_the_last_good_checkpoint_s
 
     def full(*names):
         calls.append(names)
-        if 4 < len(calls) < 9:  # before: config.json, the weights and the checkpoint of step 0, the weights of step 2
+        if 5 < len(calls) < 10:  # before: config.json, config.toml, the weights and the checkpoint of step 0, the weights of step 2
             raise OSError(28, "No space left on device")
         replace(*names)
 

@@ -81,7 +81,7 @@ def test_a_batch_depends_on_seed_and_step_only():
 def test_a_run_leaves_weights_figures_and_pictures_and_answers(tmp_path, capsys):
     status, folder = run_train(tmp_path)
     assert status == 0
-    assert {p.name for p in folder.iterdir()} == {"config.json", "metrics.jsonl", "model.safetensors", "result.json", "loss.png", "attention.png", "layers.png", "report.html", "checkpoints"}  # fmt: skip
+    assert {p.name for p in folder.iterdir()} == {"config.json", "config.toml", "metrics.jsonl", "model.safetensors", "result.json", "loss.png", "attention.png", "layers.png", "report.html", "checkpoints"}  # fmt: skip
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6] and "exact match" in rows[-1]
     for picture in ("loss.png", "attention.png"):

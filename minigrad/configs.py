@@ -1,0 +1,97 @@
+"""A run's recipe and settings as TOML: every run writes the file that repeats it, --config reads one. Knows files and names of options;
+what a setting means and may be, the command line and the recipe say.
+
+    recipe = "dates"
+    seed = 3
+
+    [settings]
+    layers = 1
+"""
+
+import numbers
+import tomllib
+
+from minigrad import saving
+from minigrad._doors import UsageError
+from minigrad._words import meant
+from minigrad.trainer import GENERAL
+
+NAME = "config.toml"
+TOP = ("recipe", "seed", "threads", "share", "save_every", "save_minutes", "keep", "tensorboard")  # keys that are not the recipe's
+
+
+# ---------------------------------------------------------------- writing
+
+
+def of_run(recipe, config):
+    """The bytes of the config.toml that repeats a run; settings that are None, which TOML does not know, are left to the defaults."""
+    known = {**GENERAL, **recipe.defaults}
+    every, minutes, keep = (config["saving"][name] for name in ("every", "minutes", "keep"))
+    saved = {"save_every": every, "save_minutes": None if every else minutes, "keep": keep}
+    top = {name: {**config, **saved}[name] for name in TOP}
+    table = {"recipe": top.pop("recipe"), **top, "settings": {name: value for name, value in config["settings"].items() if name in known}}
+    return (f"# To repeat this run: python -m minigrad.train --config {NAME}; what else stands on the command line wins.\n" + toml(table)).encode(errors="replace")
+
+
+def toml(table):
+    """A dict of texts, numbers, truth values and, at its end, dicts of such, as TOML; None is left out."""
+    own = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    lines = [f"{_key(key)} = {_value(value)}\n" for key, value in own.items() if value is not None]
+    return "".join(lines) + "".join(f"\n[{_key(key)}]\n{toml(inner)}" for key, inner in table.items() if key not in own)
+
+
+def _key(key):
+    return key if key.isascii() and key.replace("_", "a").replace("-", "a").isalnum() else _text(key)
+
+
+def _value(value):
+    if isinstance(value, str):
+        return _text(value)
+    return str(value).lower() if isinstance(value, bool) else str(int(value)) if isinstance(value, numbers.Integral) else repr(float(value))
+
+
+def _text(text):
+    """A basic string: everything but quotes, backslashes and control characters stands for itself."""
+    return '"' + "".join(f"\\u{ord(c):04X}" if ord(c) < 32 or ord(c) == 127 else f"\\{c}" if c in '"\\' else c for c in text) + '"'
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read(path):
+    """What a TOML file holds; a FileProblem for what is none."""
+    try:
+        return tomllib.loads(saving.load_text(path))
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, saving.FileProblem):
+            raise
+        raise saving.FileProblem(f"{path} is not readable TOML: {error}.") from None
+
+
+def arguments(path, options):
+    """(the recipe or None, the words of a command line that say the rest) of a file; options are the settings that have one."""
+    config = read(path)
+    settings = config.pop("settings", {})
+    if not isinstance(settings, dict):
+        raise UsageError(f"{path}: settings must be a table, [settings], with a line for each; got {settings!r}.")
+    for key in config:
+        if key.replace("-", "_") not in TOP:
+            place = f"; {key} is a setting of a recipe and belongs below [settings]" if key.replace("-", "_") in {*options, *GENERAL} else meant(key, [*TOP, "settings"])
+            raise UsageError(f"{path}: there is no key {key!r} outside of [settings]{place}. There are {', '.join(TOP)}.")
+    if misplaced := [key for key in settings if key in TOP]:
+        raise UsageError(f"{path}: {', '.join(misplaced)} is no setting of a recipe and belongs above [settings].")
+    recipe = config.pop("recipe", None)
+    if not isinstance(recipe, str | None):
+        raise UsageError(f"{path}: recipe must be a text, the name of a recipe or a file of your own; got {recipe!r}.")
+    given = [(key.replace("-", "_"), value) for key, value in (*config.items(), *settings.items())]
+    return recipe, [word for key, value in given for word in _words(path, key, value, key in (*TOP, *options))]
+
+
+def _words(path, key, value, has_option):
+    """The words for one setting. A value must be a text, a number or a truth value; which of them, is looked at where it is used."""
+    if not isinstance(value, (str, int, float)):
+        raise UsageError(f"{path}: {key} must be a text, a number, true or false; got {value!r}.")
+    if key == "tensorboard":
+        return ["--tensorboard"] if value is True else []
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return [f"--{key.replace('_', '-')}={text}"] if has_option else [f"--set={key}={text}"]

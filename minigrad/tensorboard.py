@@ -1,0 +1,68 @@
+"""A run's rows as events for TensorBoard: tensorboard --logdir runs. Knows rows and tensorboardX (the extra [log]); no models."""
+
+import contextlib
+import time
+
+import numpy as np
+
+from minigrad.health import WARNINGS
+
+FOLDER = "tensorboard"
+BESIDE = ("step", "seconds", "samples", WARNINGS)  # of a row, what is no figure
+
+
+class NotInstalled(ValueError):
+    """tensorboardX is not there."""
+
+
+def check_installed():
+    try:
+        import tensorboardX  # noqa: F401
+    except ImportError as error:
+        raise NotInstalled(f'--tensorboard needs tensorboardX, which could not be loaded ({error}). To install it: pip install -e ".[log]"') from None
+
+
+class Events:
+    """A listener of the training loop. The events are those of the rows, no more: what an earlier process has written into the folder,
+    perhaps beyond the checkpoint that the run went on from, is made anew from `rows`, so that no step stands there twice.
+
+    seconds   how long the run had trained before, so that the times go on too
+    """
+
+    def __init__(self, folder, rows=(), seconds=0.0):
+        check_installed()
+        from tensorboardX import SummaryWriter
+
+        folder = folder / FOLDER
+        for old in folder.glob("events.out.tfevents.*"):
+            with contextlib.suppress(OSError):
+                old.unlink()
+        self._writer, self._began = SummaryWriter(str(folder)), time.time() - seconds
+        for row in rows:
+            self(row)
+
+    def __call__(self, row):
+        step, when = row["step"], self._began + row["seconds"]
+        for name, value in figures({name: value for name, value in row.items() if name not in BESIDE}):
+            self._writer.add_scalar(name, value, step, when)
+        for number, (source, answer, target) in enumerate(row.get("samples", ())):
+            self._writer.add_text(f"samples/{number}", f"    {source} -> {answer}" if target is None else f"    {source} -> {answer} ({target})", step, when)
+        for sentence in row.get(WARNINGS, ()):
+            self._writer.add_text(WARNINGS, sentence, step, when)
+        if "samples" in row:
+            self._writer.flush()
+
+    def close(self):
+        self._writer.close()
+
+
+def figures(values, inside=""):
+    """(name, number) of nested dicts, the names as TensorBoard likes them: gradient_norm_by_layer/encoder.0."""
+    for name, value in values.items():
+        path = inside + str(name).replace(" ", "_")
+        if isinstance(value, dict):
+            yield from figures(value, f"{path}/")
+        elif isinstance(value, (tuple, list)):
+            yield from figures(dict(enumerate(value)), f"{path}/")
+        elif isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+            yield path, float(value)
