@@ -4,6 +4,7 @@ the rows of a training; not the loop that makes them, nor how its sentences are 
 
 import collections
 import contextlib
+import statistics
 
 import numpy as np
 
@@ -122,14 +123,16 @@ class Spikes:
         self.last, self.first, self.quiet_until = collections.deque(maxlen=self.WINDOW), None, 0
 
     def __call__(self, row):
-        loss, before = row["loss"], np.array(self.last)
+        loss, before = row["loss"], list(self.last)
         self.last.append(loss)
         if len(before) < self.FEWEST:
             return None
-        usual = float(np.median(before))
-        spread = 1.4826 * float(np.median(np.abs(before - usual)))
+        usual = statistics.median(before)
         self.first = usual if self.first is None else self.first
-        if loss <= usual + max(self.FAR * spread, self.LEAST * abs(self.first)):
+        if loss <= usual + self.LEAST * abs(self.first):
+            return None
+        spread = 1.4826 * statistics.median(abs(one - usual) for one in before)
+        if loss <= usual + self.FAR * spread:
             return None
         begins, self.quiet_until = row["step"] > self.quiet_until, row["step"] + self.WINDOW
         return begins and (

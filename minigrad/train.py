@@ -177,8 +177,9 @@ def saved_when(options, before=None):
 def introduce(recipe, model, seed, folder, say):
     """What is going to happen."""
     parameters, settings = sum(p.numel() for p in model.parameters()), recipe.settings
+    size = f"{settings['accumulate']} x {settings['batch_size']}" if settings["accumulate"] > 1 else settings["batch_size"]
     say(f"{recipe.name}: {recipe.help}" if recipe.help else recipe.name)
-    say(f"{type(model).__name__} of {parameters:,} parameters, {settings['steps']} steps of {settings['batch_size']}, seed {seed} -> {folder}")
+    say(f"{type(model).__name__} of {parameters:,} parameters, {settings['steps']} steps of {size}, seed {seed} -> {folder}")
     if recipe.note:
         say(recipe.note)
 

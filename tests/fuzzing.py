@@ -18,18 +18,21 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from minigrad import checkpoints, saving, tensor
+from minigrad import checkpoints, configs, runs, saving, tensor
+from minigrad._doors import UsageError
 from minigrad.data import Characters, PairDataset, remembered
 from minigrad.data.reading import LongText
 from minigrad.data.text import encoded, learned
+from models import recipes
 from models.recipes import RecipeProblem, find, load_run
 
 SECONDS, LIMIT = 10, 2 << 30
-OURS = (ValueError, saving.FileProblem, RecipeProblem, RuntimeError)  # exactly these; RuntimeError is load_state_dict's
+OURS = (ValueError, saving.FileProblem, RecipeProblem, UsageError, RuntimeError)  # exactly these; RuntimeError is load_state_dict's
 FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "pickle.find_class")
 
 # ---------------------------------------------------------------- inputs
 
+TOML = b'# a run\nrecipe = "dates"\nseed = 3\n\n[settings]\nlr = 1e-3\nlayers = 2\nnorm = "pre\\u00e9"\n'
 NUMBERS = st.integers() | st.sampled_from([-1, 0, 2**31, 2**63, 2**64, 10**30]) | st.floats()
 TEXTS = st.text(max_size=8) | st.sampled_from(["../../etc/passwd", "a\0b", "/dev/zero", "/", "NaN", "9" * 5000, "256 256", "\ud800", "dates", "x.py"])
 VALUES = st.recursive(
@@ -122,17 +125,19 @@ class Files:
         doubled = st.integers(2, 80).map(lambda n: bpe | {"merges": ["97 97", *(f"{256 + i} {256 + i}" for i in range(n))]})
         pairs = "Hi.\tHallo.\r\n\nGo!\tGeh!\t日本\n".encode() * 3
         rows = b"".join(json.dumps({"step": i, "loss": 1 / (i + 1), "samples": [["a", "b", None]]}).encode() + b"\n" for i in range(5))
-        configs = as_json(spoiled(self.config) | spoiled(self.other)) | edited(json.dumps(self.config).encode())
+        configs_json = as_json(spoiled(self.config) | spoiled(self.other)) | edited(json.dumps(self.config).encode())
         prose = "the cät sat on\r\nthe mat. 日本 😀 ".encode("utf-8-sig") * 9
         return {
             "safetensors": (headers() | edited(self.weights) | RAW, self.written(saving.load_tensors)),
             "weights of a run": (edited(self.weights) | RAW, self.weights_of_a_run),
             "checkpoint": (edited(self.checkpoint) | RAW, self.written(checkpoints.read)),
-            "config.json": (configs | as_json(VALUES) | RAW, self.config_of_a_run),
+            "config.json": (configs_json | as_json(VALUES) | RAW, self.config_of_a_run),
             "tokenizer JSON": (spoiled(bpe) | doubled | VALUES | st.text(max_size=9), tokenizer),
             "pairs": (edited(pairs) | RAW, self.written(PairDataset)),
             "text": (edited(prose) | RAW | st.just(b"\0" * 99), self.written(text_of)),
             "metrics.jsonl": (edited(rows) | RAW, self.written(metrics)),
+            "config.toml": (edited(TOML) | RAW, self.written(lambda path: configs.arguments(path, {"lr", "layers"}))),
+            "list of runs": (edited(rows) | configs_json | as_json(VALUES) | RAW, self.listed),
         }  # fmt: skip
 
     def written(self, read):
@@ -141,6 +146,18 @@ class Files:
             read(self.file)
 
         return reader
+
+    def listed(self, data):
+        """The same bytes as each of the files that a list of runs looks into; the list is never refused."""
+        for name in ("config.json", "metrics.jsonl", "result.json", "broken.txt"):
+            (self.run / "config.json").write_text(json.dumps(self.config))
+            (self.run / name).write_bytes(data)
+            try:
+                (run,) = runs.look_at_all(self.run, recipes)
+                "".join(runs.table([run])).encode()
+                json.dumps(run, default=str)
+            finally:
+                (self.run / name).unlink()
 
     def weights_of_a_run(self, data):
         (self.run / "config.json").write_text(json.dumps(self.config))
