@@ -1,5 +1,7 @@
 """LoRA and the classification head: formulas, gradients beside PyTorch's, what is trained and what is not, and that it learns."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from oracle import near, refuses, same
@@ -8,11 +10,13 @@ import minigrad as mg
 from minigrad import functional as F
 from minigrad import nn, no_grad, optim
 from minigrad.gradcheck import gradcheck
+from minigrad.trainer import fit
 from models import pretrained
 from models.bert import BERT
 from models.classifier import Classifier, padded
 from models.gpt import GPT
 from models.lora import LoRA, lora, merge
+from models.recipes import find
 
 ROWS = padded([[3, 4, 5, 8], [7, 2], [6, 6, 1]], 0)
 CLASSES = np.array([0, 2, 1])
@@ -210,3 +214,16 @@ def test_minilm_with_a_head_and_lora_has_pytorchs_loss_and_gradients():
     assert len(narrow) == 2 * 2 * 6 + 2
     for name, theirs in narrow.items():
         assert np.abs(ours[name].grad.data - theirs.grad.numpy()).max() < 1e-4 * theirs.grad.abs().max().item(), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("train, lr", (("lora", 1e-3), ("head", 1e-2)))
+def test_the_recipe_that_fine_tunes_minilm_understands_ways_of_asking_that_it_has_never_seen(train, lr):
+    minilm()
+    recipe = find(str(Path(__file__).parent.parent / "tutorials" / "finetuning.py"))({"steps": 60, "train": train, "lr": lr})
+    model = recipe.model()
+    before = recipe.evaluate(model)["accuracy"]
+    fit(recipe, model, evaluate_every=60)
+    assert before < 0.5 and recipe.evaluate(model)["accuracy"] > 0.75
+    assert recipe.answer(model, [recipe.example]) == ["weather"]
+    assert len(trained(model)) == (26 if train == "lora" else 2)
