@@ -38,7 +38,7 @@ def test_every_page_that_is_a_script_runs(page, tmp_path):
 
 def test_readmes_two_commands_are_the_ones_ci_runs():
     assert "pip install -e . && python -m minigrad.train\n" in README
-    command = 'pip install -e ".[test]" && python -m pytest\n'
+    command = 'pip install -e ".[test]" && python -m pytest -n auto\n'
     assert command in README and command in (ROOT / ".ci" / "run").read_text()
 
 
