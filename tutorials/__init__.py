@@ -3,6 +3,6 @@
 Knows no lesson: those are in the folders beside this file. Only hands on names.
 """
 
-from tutorials.runner.notebook import check, show
+from tutorials.runner.notebook import check, published, show
 
-__all__ = ["check", "show"]
+__all__ = ["check", "published", "show"]

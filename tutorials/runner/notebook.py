@@ -1,4 +1,4 @@
-"""What a lesson needs where it runs: check(function) and show(picture), in a notebook or in a script."""
+"""What a lesson needs where it runs: check(function), show(picture) and published(model), in a notebook or in a script."""
 
 import functools
 import sys
@@ -7,6 +7,7 @@ import types
 from pathlib import Path
 
 from minigrad._words import meant
+from minigrad.saving import FileProblem
 from tutorials.runner.answers import key_of, played
 from tutorials.runner.lessons import CourseError, find, lessons
 from tutorials.runner.report import told
@@ -43,6 +44,22 @@ def _lesson_of(name, lesson):
         raise CourseError(f"lessons {' and '.join(one.number for one in having)} have an exercise {name}: say which, check({name}, {int(having[0].number)}).")
     every = {name for one in lessons() for name in one.names}
     raise CourseError(f"no lesson has an exercise {name!r}{meant(name, every)}; your function must bear the exercise's name.")
+
+
+def published(name, **how):
+    """A published model as models.pretrained.load gives it, with its tokenizer; or None, and a printed sentence that says what to install.
+
+    A lesson goes on without: what is true of the real weights only stands behind `if real:`.
+    """
+    from models.pretrained import load  # the other lessons need none
+
+    try:
+        found = load(name, **how)
+        _ = found.tokenizer  # which may be what is missing
+    except FileProblem as problem:
+        print(f'{problem} (and, once, pip install -e ".[pretrained]"). Until then a small random model takes its place, whose numbers mean nothing.')
+        return None
+    return found
 
 
 def show(picture, caption=""):
