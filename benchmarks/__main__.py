@@ -2,6 +2,7 @@
 
 python -m benchmarks where [JOB]: where the time of one of our steps goes (where.py)
 python -m benchmarks learn FILE: a GPT learns a text, by minigrad and by PyTorch in turns (learn.py)
+python -m benchmarks.long_text, python -m benchmarks.distributed: a text of 1,000 MB; several processes (commands of their own)
 python -m benchmarks write PAGE JSON ...: put what was measured into a page (tables.py)
 """
 

@@ -187,3 +187,11 @@ def test_a_refused_case_does_not_cost_the_others(monkeypatch, capsys):
     assert main(["tiny", "small"]) == 1
     printed = capsys.readouterr()
     assert "do not compute the same" in printed.err and "| small |" in printed.out and "| tiny |" not in printed.out
+
+
+def test_a_long_text_is_measured_twice_for_each_kind_of_token():
+    words = ["--megabytes", "1", "--tokens", "characters", "bytes", "--steps", "1"]
+    done = subprocess.run([sys.executable, "-m", "benchmarks.long_text", *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith("| 1,")]
+    assert [row[1].split()[1] for row in rows] == ["characters,", "characters,", "bytes,", "bytes,"] and float(rows[0][5]) > 10

@@ -1,0 +1,77 @@
+"""How long a text of any size takes to its first step, and how much memory: the recipe `text` on a made-up text of many megabytes.
+Knows that recipe and a temporary folder; compares with nobody.
+
+    python -m benchmarks.long_text                                     1,000 MB, in characters and in pieces of words
+    python -m benchmarks.long_text --megabytes 64 --tokens characters
+
+Each kind of token is taken twice, by a process of its own each time: the second finds the tokens that the first wrote to a file. The
+text is Python's manual again and again, its lines in another order each time, and every sixteenth with a word that was never there
+before: so new words keep coming, as they do in texts that people write.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import machine
+from minigrad import manual_seed
+from minigrad.trainer import fit
+from models.recipes import find
+from models.recipes.text import manual
+
+LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+NEW = 16  # lines to a new word
+
+
+def write(path, size):
+    """A text of `size` bytes or a little more."""
+    lines, rng, written = manual().splitlines(), np.random.default_rng(0), 0
+    with open(path, "w", encoding="utf-8") as file:
+        while written < size:
+            words = rng.choice(LETTERS, (len(lines) // NEW + 1, 8))
+            rows = [lines[i] for i in rng.permutation(len(lines))]
+            rows[::NEW] = [f"{row} {''.join(word)}" for row, word in zip(rows[::NEW], words)]
+            written += len(piece := "\n".join(rows) + "\n")
+            file.write(piece)
+
+
+def measure(path, tokens, steps):
+    """In a process of its own: one line of the table."""
+    start = time.perf_counter()
+    manual_seed(0)
+    recipe = find("text")({"text": path, "tokens": tokens, "steps": steps})
+    ready, first = time.perf_counter() - start, []
+    fit(recipe, recipe.model(), lambda row: first or first.append(time.perf_counter() - start), evaluate_every=steps)
+    size = f"{sum(map(len, recipe.split())):,} {tokens}, {len(recipe.vocabulary):,} different"
+    print(f"| {size} | {ready:.0f} | {first[0]:.0f} | {time.perf_counter() - start:.0f} | {machine.peak_memory():.0f} |", flush=True)
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.long_text", description=__doc__.split("\n")[0])
+    parser.add_argument("--megabytes", type=int, default=1000, help="of text (default: 1000)")
+    parser.add_argument("--tokens", nargs="+", default=["characters", "bpe"], choices=["characters", "bytes", "bpe"])
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--text", help=argparse.SUPPRESS)  # the child's: the text that was made
+    options = parser.parse_args(argv)
+    if options.text:
+        measure(options.text, *options.tokens, options.steps)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        write(path := Path(folder) / "long.txt", options.megabytes * 10**6)
+        print(f"{path.stat().st_size / 1e6:,.0f} MB of text, {options.steps} steps and an evaluation.\n\n"
+              "| tokens | s until the tokens are there | s to the first step | s in all | peak MB |\n| --- | --- | --- | --- | --- |", flush=True)  # fmt: skip
+        for tokens in options.tokens:
+            child = [sys.executable, "-m", "benchmarks.long_text", "--text", str(path), "--tokens", tokens, "--steps", str(options.steps)]
+            for _ in range(2):
+                subprocess.run(child, env={**os.environ, "MINIGRAD_CACHE": folder}, check=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
