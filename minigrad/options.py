@@ -7,7 +7,7 @@ from minigrad import configs
 from minigrad._doors import Parser, settings_of
 
 NO_SETTINGS = ("recipe", "list", "seed", "out", "quiet", "threads", "share", "set", "resume", "save_every", "save_minutes", "keep", "distributed", "ranks", "config", "tensorboard", "dry_run", "overfit_one_batch")  # fmt: skip
-BESIDE_RESUME = ("resume", "steps", "quiet", "save_every", "save_minutes", "keep", "distributed", "tensorboard")
+BESIDE_RESUME = ("resume", "steps", "lr", "quiet", "save_every", "save_minutes", "keep", "distributed", "tensorboard")
 WITHOUT_RUN = ("out", "save_every", "save_minutes", "keep", "tensorboard", "distributed")  # of no use where no run is made
 NOT_IN_CONFIG = ("recipe", "list", "set", "out", "resume", "quiet", "distributed", "config", "dry_run", "overfit_one_batch")
 EPILOG = """
@@ -76,7 +76,7 @@ def parse(argv):
     beside = sorted(set(given) - set(BESIDE_RESUME))
     if options.resume is not None and beside:
         names = ", ".join(name if name == "recipe" else option(name) for name in beside)
-        parser.error(f"--resume takes all settings from the run itself; leave out {names} (a larger --steps makes the run longer)")
+        parser.error(f"--resume takes all settings from the run itself; leave out {names} (a larger --steps makes the run longer, a smaller --lr calmer)")
     if options.dry_run or options.overfit_one_batch:
         _refuse_without_run(parser, options, [name for name in WITHOUT_RUN if name in given])
     from_file = None

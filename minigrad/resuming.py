@@ -17,10 +17,10 @@ class ResumeProblem(ValueError):
     """A run that cannot be gone on with, and why."""
 
 
-def take_up(folder, recipes, steps, say, warn):
+def take_up(folder, recipes, steps, lr, say, warn):
     """The Run in a folder, at the last checkpoint that can be read; None, and a sentence, if there is nothing left to do.
 
-    steps       how many it shall have, if more than it had
+    steps       how many it shall have, if more than it had      lr   its highest learning rate from here on, if another
     say, warn   called with sentences: what is done, and what is not as it should be
     """
     config = recipes.config_of(folder)
@@ -30,12 +30,13 @@ def take_up(folder, recipes, steps, say, warn):
         otherwise.callback(log.close)
         for place in (folder, folder / FOLDER):
             saving.clean(place)
-        longer = _lengthen(config, steps, folder, say)
-        if not longer and _finished(folder, config):
+        before = dict(config["settings"])
+        if not _lengthen(config, steps, folder, say) and _finished(folder, config):
             say(f"The run {folder} is finished after {config['settings']['steps']:,} steps. To let it learn on: python -m minigrad.train --resume {folder} --steps {2 * config['settings']['steps']}")  # fmt: skip
             return None
+        _set_rate(config, lr, say)
         run = _at_newest(folder, recipes, config, log, warn)
-        if longer:
+        if config["settings"] != before:
             saving.save_json(folder / "config.json", config)
         _cut(log, run.training.done, warn)
         say(f"{folder} goes on after step {run.training.done:,} of {config['settings']['steps']:,}.")
@@ -73,6 +74,15 @@ def _lengthen(config, steps, folder, say):
     config["command"] += f"\npython -m minigrad.train --resume RUN --steps {steps}"
     say(f"From {before:,} steps to {steps:,}: the learning rate follows the schedule of the longer run from here on, so the result is neither that of {before:,} steps nor quite that of {steps:,} from the start.")  # fmt: skip
     return True
+
+
+def _set_rate(config, lr, say):
+    """Set the highest learning rate, if it is another."""
+    before = config["settings"].get("lr")
+    if lr is not None and lr != before:
+        config["settings"]["lr"] = lr
+        config["command"] += f"\npython -m minigrad.train --resume RUN --lr {lr:g}"
+        say(f"The highest learning rate was {before} and is {lr:g} from here on, so the rest is not what the run alone would have come to.")
 
 
 def _finished(folder, config):

@@ -16,7 +16,7 @@ from minigrad.distributed import Ranks
 from minigrad.health import Health, sick_weights
 from minigrad.interruption import Interruption
 from minigrad.tensorboard import Events, NotInstalled
-from minigrad.trainer import NotFinite, Training, TrainingError
+from minigrad.trainer import NotFinite, Training, TrainingError, lower_rate
 from minigrad.viz.pictures import lower_is_better
 from minigrad.viz.report import environment
 
@@ -103,7 +103,7 @@ def broken(run, diary, checkpoints, error, say):
             saving.save_tensors(run.folder / WEIGHTS, run.training.model.state_dict())
         saving.write_bytes(run.folder / BROKEN, f"{error}\n".encode(errors="replace"))
     if isinstance(error, NotFinite) and checkpoints.save():
-        say(f"What was learned is kept, as the checkpoint of step {run.training.done}. To try the step again, once the data or the recipe's code has changed: {again(run)}")  # fmt: skip
+        say(f"What was learned is kept, as the checkpoint of step {run.training.done}. To go on from there with a lower rate (or without it, once data or code have changed): {again(run)} {lower_rate(run.training.recipe)}")  # fmt: skip
     if isinstance(error, TrainingError):
         diary.broken(run.folder, run.log.rows, error)
         say(f"What happened until then stands in {run.folder / 'report.html'}.")

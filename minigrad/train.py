@@ -115,7 +115,7 @@ def resume(options, recipes):
     say, ranks = speaker(options), options.ranks
     if ranks and ranks.rank:
         return follow_resumed(options, recipes)
-    run = take_up(Path(options.resume), recipes, options.steps, say, warn)
+    run = take_up(Path(options.resume), recipes, options.steps, options.lr, say, warn)
     if ranks:
         ranks.hand_on(run and (run.config, run.checkpoint and run.checkpoint.state))
     if run is None:

@@ -248,8 +248,7 @@ class Training:
         random.set_state(before)
         workers = getattr(self.sharing, "threads", None) or getattr(self.sharing, "size", 1)  # Sharing has the one, Ranks the other
         found = first_bad(self.recipe, self.model, self.batch(self.done), self.times, workers)
-        lower = f"--lr {self.recipe.settings.get('lr', 1e-3) / 3:.1g}"
-        return f"{what} became {value} at step {self.done + 1}. {found} Most often the learning rate is too high: try {lower}, or more warmup. Nothing of this step was applied."  # fmt: skip
+        return f"{what} became {value} at step {self.done + 1}. {found} Most often the learning rate is too high: try {lower_rate(self.recipe)}, or more warmup. Nothing of this step was applied."  # fmt: skip
 
     def evaluate(self):
         """What a row holds besides, where the model is looked at."""
@@ -281,8 +280,9 @@ class Training:
             for _ in range(step):
                 self.schedule.step()
         self.optimizer.load_state_dict(state["optimizer"])
-        if state["schedule"] is not None:  # after the optimizer, whose rate it sets: that of more steps is another
-            self.schedule.load_state_dict(state["schedule"])
+        if state["schedule"] is not None:  # after the optimizer, whose rate it sets: that of more steps, or of another lr, is another
+            rates = {name: value for name, value in self.schedule.state_dict().items() if name == "base_lrs"}
+            self.schedule.load_state_dict(state["schedule"] | rates)
         self.done, self.seconds, self._before = step, seconds, state["random before it"]
         random.set_state(self._before)
         self._batch = self.batch(step - 1) if step else None
@@ -320,6 +320,11 @@ def _check(batch, step):
         raise TrainingError(f"The batch of step {step + 1} is empty; the recipe's batch(step) must give at least one example.")
     if place := nan_in(batch):
         raise TrainingError(f"The batch of step {step + 1} holds a NaN before anything was computed: {place}. Look at the data, and at the recipe's batch(step).")  # fmt: skip
+
+
+def lower_rate(recipe):
+    """The option for a third of a recipe's learning rate."""
+    return f"--lr {recipe.settings.get('lr', 1e-3) / 3:.1g}"
 
 
 def _backward(recipe, model, batch):

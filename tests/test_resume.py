@@ -303,7 +303,7 @@ def test_of_a_loss_the_least_is_the_best(metric, tmp_path, monkeypatch, no_test)
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
-    (["--lr", "0.1"], "leave out --lr"),
+    (["--batch-size", "8"], "leave out --batch-size"),
     (["dates"], "leave out recipe"),
     (["--seed", "0", "--threads", "1"], "leave out --seed, --threads"),
     (["--set", "d_model=32"], "leave out --set"),
@@ -359,6 +359,17 @@ def test_no_run_an_older_run_and_one_killed_at_its_first_file(tmp_path, capsys, 
     recipes.load_run(folder)
 
 
+def test_another_learning_rate_from_there_on(stopped, tmp_path, capsys):
+    train.main([*DATES, "--steps", "8", "--lr", "2e-3", "--out", str(tmp_path / "whole")])
+    before = rows(stopped)
+    assert train.main(["--resume", str(stopped), "--lr", "2e-3"]) == 0
+    assert "was 0.004 and is 0.002 from here on" in capsys.readouterr().out
+    config = saving.load_json(stopped / "config.json")
+    assert config["settings"]["lr"] == 2e-3 and config["command"].endswith("--resume RUN --lr 0.002")
+    assert rows(stopped)[:6] == before[:6]
+    assert [row["lr"] for row in rows(stopped)[6:]] == [row["lr"] for row in rows(tmp_path / "whole")[6:]]
+
+
 def test_a_config_that_no_run_has_written_is_a_sentence(stopped, capsys):
     config = saving.load_json(stopped / "config.json")
     for change in ({"threads": 10**9}, {"share": "everything"}, {"command": 3}, {"saving": {}}, {"saving": {**config["saving"], "keep": 0}}, {"saving": {**config["saving"], "minutes": "1"}}):
@@ -398,7 +409,7 @@ SPOILED = {
     "a random stream of text": lambda s: set_first(s, "buffer", "x"),
     "another seed": lambda s: s["random"].update(seed=7),
     "no random numbers": lambda s: s.update(random=None),
-    "another schedule": lambda s: s["schedule"].update(base_lrs=[1.0] * 9),
+    "another schedule": lambda s: s["schedule"].update(last_epoch=None),
     "a best that is none": lambda s: s.update(best={"step": [], "figure": {}}),
 }
 
