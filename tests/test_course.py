@@ -34,7 +34,7 @@ def exercises(lesson):
 
 EXERCISES = [(lesson, exercise.name) for lesson in LESSONS for exercise in exercises(lesson)]
 WRONGS = [(lesson, exercise.name, n) for lesson in LESSONS for exercise in exercises(lesson) for n in range(len(exercise.wrongs))]
-TRAIN = ("07", "13", "14", "15")  # they train a model for up to a minute; python -m pytest -m slow tests/test_course.py runs them
+LONG = ("07", "13", "14", "15", "21")  # up to a minute: they train, or load a large model; python -m pytest -m slow tests/test_course.py runs them
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.folder.name)
 each_exercise = pytest.mark.parametrize("lesson, name", EXERCISES, ids=[f"{lesson.folder.name}-{name}" for lesson, name in EXERCISES])
 
@@ -55,7 +55,7 @@ def run_python(folder, *words):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("lesson", [pytest.param(one, marks=[pytest.mark.slow] if one.number in TRAIN else [], id=one.folder.name) for one in LESSONS])
+@pytest.mark.parametrize("lesson", [pytest.param(one, marks=[pytest.mark.slow] if one.number in LONG else [], id=one.folder.name) for one in LESSONS])
 def test_a_lesson_runs_as_a_script(lesson, tmp_path):
     done = run_python(tmp_path, str(lesson.folder / "lesson.py"))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
