@@ -631,22 +631,16 @@ figure = Figure(figsize=(12, 5), layout="constrained")
 left, right = figure.subplots(1, 2, width_ratios=(1, 1.7))
 for prompt, rank in ranks.items():
     left.plot(rank + 1, label=f"{prompt.split('.')[-1].strip()} → {shown(answers[prompt])}")
-left.set(
-    yscale="log",
-    xlabel="layers applied",
-    ylabel="rank of the answer + 1",
-    title=f"The answer comes up in the last layers{note}",
-)
+left.set(yscale="log", xlabel="layers applied", ylabel="rank of the answer + 1")
+left.set_title(f"The answer comes up in the last layers{note}")
 left.invert_yaxis()
 left.legend(fontsize=8)
 image = right.imshow(p[rows.start :].max(-1), cmap="Blues", vmin=0, vmax=1, aspect="auto")
 for row in rows:
     for place in range(len(tokens)):
         best = p[row, place].argmax()
-        dark = p[row, place, best] > 0.6
-        right.text(
-            place, row - rows.start, shown(best)[:9], ha="center", va="center", fontsize=7, color="white" if dark else "black"
-        )
+        colour = "white" if p[row, place, best] > 0.6 else "black"
+        right.text(place, row - rows.start, shown(best)[:9], ha="center", va="center", fontsize=7, color=colour)
 right.set_xticks(range(len(tokens)), [shown(t) for t in tokens], rotation=45, family="monospace")
 right.set_yticks(range(len(rows)), rows)
 right.set(xlabel="token read", ylabel="layers applied", title="Top-1 after each of the last layers, at each place")
@@ -657,8 +651,18 @@ show(figure, "The logit lens: ranks of four answers by layer, and the top-1 toke
 # In this model the answer comes late: for 24 layers it is not among the first twenty, mostly far from it, and then it climbs
 # within six. What does that show? That the *output's* language is reached at the end. It does not show that nothing was known
 # before: the middle layers may hold it in directions that the last norm and table cannot read. "Not seen through the lens" is
-# not "not there". And a lens was not trained: better ones fit a small map for each layer (Belrose et al. 2023).
-#
+# not "not there". Nor is what it does show to be trusted: at the full stop it is nearly certain of a new line for eight layers,
+# and in the end the model says something else. A lens was not trained; better ones fit a small map for each layer (Belrose et
+# al. 2023).
+
+# %%
+stop = p[:, min(5, len(tokens) - 1)]  # after "A dog has four legs."
+for i in range(L - 12, L + 1, 3) if real else ():
+    print(f"after layer {i}: {text.decode([stop[i].argmax()])!r} {stop[i].max():.2f}")
+if real:
+    assert all(text.decode([row.argmax()]) == "\n" and row.max() > 0.9 for row in stop[18:26]) and stop[-1].max() < 0.5
+
+# %% [markdown]
 # ## Greedy decoding with a KV cache
 #
 # Now let it talk. Our own decoder, with the cache: the prompt once, then a single token at a time.
@@ -722,16 +726,21 @@ for question, most in QUESTIONS.items():
         assert not any(right in said for right in ("391", "not exist", "don't know", "eight"))
 
 # %%
-begun = chat_prompt([{"role": "user", "content": "What is 17 times 23?"}]) + "17 * 23 = 3"
-p = softmax(logits(run(text.encode(begun, special=False))[0][-1, -1]))
-print("after '17 * 23 = 3':", ", ".join(f"{text.decode([t])!r} {p[t]:.2f}" for t in np.argsort(-p)[:5]))
+sure = []
+BEGUN = {"What is the capital of France?": "The capital of France is", "What is 17 times 23?": "17 * 23 = 3"}
+for question, begun in BEGUN.items():
+    asked = chat_prompt([{"role": "user", "content": question}]) + begun
+    p = softmax(logits(run(text.encode(asked, special=False))[0][-1, -1]))
+    sure.append(round(float(p.max()), 2))
+    print(f"{begun!r} goes on:", ", ".join(f"{text.decode([t])!r} {p[t]:.2f}" for t in np.argsort(-p)[:4]))
 if real:
-    assert p.max() < 0.5 and text.decode([p.argmax()]) == "8"
+    assert sure == [0.95, 0.28]
 
 # %% [markdown]
-# The text says 381 as firmly as it said Paris. The *probabilities* tell the difference: Paris had 0.77; the digit after `3` is
-# a guess between 8, 7 and 9. But nobody who reads the text alone sees that. And the spider: as a raw sentence after "A dog has
-# four legs" it knew *eight*; asked in a talk it says something else. What a model "knows" depends on how it is asked.
+# The text says 381 as firmly as it said Paris. The *probabilities* tell the difference: in the same kind of talk Paris has
+# 0.95; the digit after `3` is a guess between 8, 7 and 9, the best with 0.28. But nobody who reads the text alone sees that.
+# And the spider: as a raw sentence after "A dog has four legs" it knew *eight*; asked in a talk it says something else. What a
+# model "knows" depends on how it is asked.
 #
 # Do not use it for facts or sums. Use it to learn what a decoder is: every part of it is the same in models a thousand times
 # larger.
