@@ -47,7 +47,7 @@ NONE = {}
 def record(fun, args, kwargs=NONE, is_kernel=False):
     """What `apply` does, without unpacking: this runs for every op, so every tenth of a microsecond counts."""
     if not recording.get():
-        return _compute(fun, args, kwargs, is_kernel)
+        return compute(fun, args, kwargs, is_kernel)
     arrays, parents, needs = [], [], []
     for a in args:
         if isinstance(a, Tensor):
@@ -78,10 +78,30 @@ def record(fun, args, kwargs=NONE, is_kernel=False):
     return out
 
 
-def _compute(fun, args, kwargs, is_kernel):
-    """`record` where nothing is recorded."""
-    arrays = [a.data if isinstance(a, Tensor) else a for a in args]
-    y, _ = _value(fun, arrays, kwargs, is_kernel)
+def compute(fun, args, kwargs=NONE, is_kernel=False):
+    """`record` where nothing is recorded. What nearly always comes, a float32 array of its own, is wrapped and that is all."""
+    arrays = []
+    for a in args:
+        arrays.append(a.data if isinstance(a, Tensor) else a)
+    try:
+        y = fun(*arrays, **kwargs) if kwargs else fun(*arrays)
+    except (ValueError, TypeError, IndexError) as error:
+        raise explain.failed_call(error, fun, arrays, kwargs) from None
+    if is_kernel:
+        y = y[0]
+    if type(y) is np.ndarray and y.dtype is _FLOAT32 and tracing.get() is None:
+        base = y.base
+        for a in arrays:
+            if y is a or base is not None and type(a) is np.ndarray and (base is a or base is a.base):
+                break  # it may be memory of an argument's
+        else:
+            return Tensor(y)
+    return _settled(fun, args, kwargs, arrays, y)
+
+
+def _settled(fun, args, kwargs, arrays, y):
+    """The same for whatever else a function may give: views, other dtypes, several values; and for whoever traces."""
+    y = _as_it_should_be(fun, arrays, y)
     if type(y) is tuple:
         return _remember_items(fun, args, (False,) * len(args), kwargs, y, None)
     out = Tensor(y)
@@ -95,19 +115,21 @@ def _compute(fun, args, kwargs, is_kernel):
 def _value(fun, arrays, kwargs, is_kernel):
     """(fun's value, what a kernel saved): an array of the dtype it should have, or a tuple of arrays."""
     try:
-        y = fun(*arrays, **kwargs)
+        y = fun(*arrays, **kwargs) if kwargs else fun(*arrays)
     except (ValueError, TypeError, IndexError) as error:
         raise explain.failed_call(error, fun, arrays, kwargs) from None
-    saved = None
-    if is_kernel:
-        y, saved = y
-    if type(y) is np.float32:
-        return np.asarray(y), saved
+    y, saved = y if is_kernel else (y, None)
+    return _as_it_should_be(fun, arrays, y), saved
+
+
+def _as_it_should_be(fun, arrays, y):
     if type(y) is not np.ndarray or y.dtype is not _FLOAT32:
+        if type(y) is np.float32:
+            return np.asarray(y)
         if isinstance(y, (tuple, list)):
-            return tuple(_apart(np.asarray(item), arrays) for item in y), saved
+            return tuple([_apart(np.asarray(item), arrays) for item in y])
         y = _keep_precision(fun, np.asarray(y), arrays)
-    return _apart(y, arrays), saved
+    return _apart(y, arrays)
 
 
 def _apart(y, arrays):

@@ -62,10 +62,11 @@ class KernelRow:
 
     `definition` is the same function composed from ops. Where the gradient must itself have a gradient, the engine runs
     the definition again and differentiates that, because what a kernel saved is a bare number to any later derivative.
+    `value` is forward's y alone, where that saves time: it runs where nothing is recorded.
     """
 
-    def __init__(self, definition, forward, backward):
-        self.definition, self.forward, self.backward = definition, forward, backward
+    def __init__(self, definition, forward, backward, value=None):
+        self.definition, self.forward, self.backward, self.value = definition, forward, backward, value
         self.reads = {}
 
     def what_is_read(self, needs):
@@ -97,9 +98,9 @@ def defvjp_each(fun, rule):
     RULES[fun] = EachRow(fun, rule)
 
 
-def defkernel(definition, forward, backward):
-    """Register a hand-derived pair for a definition; forward(*args, **kwargs) returns (y, saved)."""
-    RULES[forward] = definition.kernel = KernelRow(definition, forward, backward)
+def defkernel(definition, forward, backward, value=None):
+    """Register a hand-derived pair for a definition; forward(*args, **kwargs) returns (y, saved), value(...) y alone."""
+    RULES[forward] = definition.kernel = KernelRow(definition, forward, backward, value)
 
 
 # ---------------------------------------------------------------- the graph

@@ -48,6 +48,10 @@ def both_tiers(name, fun, *specs):
     case(name, by_definition, *specs, group="definition")
 
 
+def product_and_sum(q, k, v):
+    return q * k + v
+
+
 def sine_and_cosine(x):
     """Two values at once, for the sake of take_item, the row that takes one of them."""
     return np.sin(x), np.cos(x)
@@ -228,6 +232,9 @@ for _name, _mask in (("", None), (", padding", PADDING), (", row hidden", HIDDEN
 both_tiers("attention, in small blocks", lambda q, k, v, m: F.blocked_attention(q, k, v, m, None, 0.5, 1, (2, 3)), (2, 3, 4), (1, 5, 4), (2, 5, 2), (3, 5))
 both_tiers("attention, blocked, heads side by side", lambda x: F.scaled_dot_product_attention(*[x.swapaxes(0, 1)] * 3, path="blocked"), (3, 2, 4))
 both_tiers("attention, blocked, dropout", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, None, 0.3, True, path="blocked"), (2, 3, 4), (2, 3, 4), (2, 3, 4))
+both_tiers("split_heads", lambda x: F.split_heads(x, 2), (2, 4, 4))
+both_tiers("split_heads, three parts", lambda x: product_and_sum(*F.split_heads(x, 2, 3)), (2, 3, 12))
+both_tiers("merge_heads", F.merge_heads, (2, 4, 3, 3))
 both_tiers("attention, shared q, k, v", lambda x: F.scaled_dot_product_attention(x, x, x), (2, 3, 4))
 
 ENDED = np.array([[1, 1, 1], [1, 0, 1]])[:, :, None] > 0  # the second of three sequences has one step only

@@ -50,14 +50,14 @@ class KVCache:
 
         While computations are recorded, gradients reach the new ones; what was here before is a constant.
         """
-        past, length = self.length, self.length + k.shape[2]
+        B, H, new, D = k.shape
+        past, length = self.length, self.length + new
         if length > self.max_len:
-            raise ValueError(f"The cache has room for {self.max_len} tokens; {past} are in it, and {k.shape[2]} more do not fit.")
+            raise ValueError(f"The cache has room for {self.max_len} tokens; {past} are in it, and {new} more do not fit.")
         if self.k is None:
-            B, H, _, D = k.shape
             self.k, self.v = (np.empty((B, H, self.max_len, D), k.dtype) for _ in range(2))
-        if k.shape[:2] != self.k.shape[:2]:
-            raise ValueError(f"The cache holds (batch, heads) {self.k.shape[:2]}, the new keys are of {k.shape[:2]}; a new batch needs a new cache.")
+        if self.k.shape[:2] != (B, H):
+            raise ValueError(f"The cache holds (batch, heads) {self.k.shape[:2]}, the new keys are of {(B, H)}; a new batch needs a new cache.")
         self.k[:, :, past:length], self.v[:, :, past:length], self.length = k.data, v.data, length
         if is_grad_enabled() and (k.requires_grad or v.requires_grad):
             before = (Tensor(kept[:, :, :past].copy()) for kept in (self.k, self.v))
@@ -119,12 +119,10 @@ class MultiHeadAttention(Module):
         self.rotary, self.weights = rotary, None
 
     def split(self, x):
-        B, T, C = x.shape
-        return x.reshape(B, T, C // self.head_dim, self.head_dim).swapaxes(1, 2)  # (B, H, T, D)
+        return F.split_heads(x, self.head_dim)  # (B, H, T, D)
 
     def merge(self, x):
-        B, H, T, D = x.shape
-        return x.swapaxes(1, 2).reshape(B, T, H * D)  # (B, T, H D)
+        return F.merge_heads(x)  # (B, T, H D)
 
     def forward(self, query, key=None, value=None, mask=None, need_weights=False, cache=None, positions=None, **others):
         """query (B, Tq, C), key and value (B, Tk, C) -> (B, Tq, C); self-attention if only the query is given.

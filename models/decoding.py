@@ -41,37 +41,38 @@ class Prompts:
         self.tokens = np.full((len(prompts), lengths.max()), self.pad)
         for row, prompt in zip(self.tokens, prompts, strict=True):
             row[len(row) - len(prompt) :] = prompt
-        self.real = np.arange(lengths.max()) >= lengths.max() - lengths[:, None]  # (R, T): False where padded
+        self.padded = lengths.max() - lengths  # (R,): so many places of a row, on its left, are padding
         self.cache = model.new_cache() if cache and self.tokens.shape[1] <= model.max_len else None
 
     @no_grad()
     def logits(self):
         """(R, V) of each row's next token."""
-        new = self.tokens.shape[1] - (self.cache[0].length if self.cache else 0)
-        window = slice(-self.model.max_len, None)
-        real = self.real[:, window]
-        positions = np.maximum(np.cumsum(real, 1) - 1, 0)  # padding may stand anywhere: nothing sees it
-        mask = None if real.all() else Tensor(real[:, None, None, :])
+        T = self.tokens.shape[1]
+        first = max(T - self.model.max_len, 0)  # the first that is still seen
+        begin = self.cache[0].length if self.cache else first  # the first that is not in the cache
+        positions, mask = np.arange(begin - first, T - first), None
+        if self.padded.any():
+            padded = np.maximum(self.padded - first, 0)[:, None]  # (R, 1)
+            positions = np.maximum(positions - padded, 0)  # padding may stand anywhere: nothing sees it
+            mask = Tensor((np.arange(T - first) >= padded)[:, None, None, :])
         with evaluating(self.modules):
-            out = self.model(self.tokens[:, window][:, -new:], mask, positions[:, -new:], self.cache)
-        return out.data[:, -1]
+            return self.model(self.tokens[:, begin:], mask, positions, self.cache, last=True).data[:, -1]
 
     def append(self, tokens):
         """One more token (R,) for each row."""
         self.tokens = np.concatenate([self.tokens, tokens[:, None]], 1)
-        self.real = np.concatenate([self.real, np.ones((len(tokens), 1), bool)], 1)
         if self.tokens.shape[1] > self.model.max_len:
             self.cache = None
 
     def select(self, rows):
         """Go on with these rows, in this order."""
-        self.tokens, self.real = self.tokens[rows], self.real[rows]
+        self.tokens, self.padded = self.tokens[rows], self.padded[rows]
         for layer in self.cache or ():
             layer.select(rows)
 
     def history(self):
         """For each row the tokens it holds, without padding."""
-        return [row[real] for row, real in zip(self.tokens, self.real, strict=True)]
+        return [row[padded:] for row, padded in zip(self.tokens, self.padded, strict=True)]
 
 
 def _prompt(tokens):
@@ -109,15 +110,16 @@ class Sampler:
         self.seed, self.streams = seed, {}
 
     def __call__(self, logits, rows=None):
+        if self.temperature == 0 and self.repetition_penalty == 1:
+            return likeliest(logits)
         logits = logits.astype(np.float64)
-        if not (logits.max(-1) > -np.inf).all():
-            raise ValueError("The logits of a row are NaN, or allow no token at all; were the model's weights trained without a NaN?")
+        _check_logits(logits.max(-1))
         if self.repetition_penalty != 1:
             for row, seen in zip(logits, rows.history(), strict=True):
                 seen = np.unique(seen)
                 row[seen] = np.where(row[seen] > 0, row[seen] / self.repetition_penalty, row[seen] * self.repetition_penalty)
         if self.temperature == 0:
-            return logits.argmax(-1)
+            return likeliest(logits)
         order, p = self.distribution(logits)
         drawn = np.array([self._uniform(row) for row in range(len(p))])[:, None]
         reached = np.cumsum(p, -1)
@@ -145,6 +147,17 @@ class Sampler:
         return self.streams[row].random()
 
 
+def likeliest(logits):
+    """The token (R,) with the largest of the logits (R, V)."""
+    _check_logits(logits.max(-1))
+    return logits.argmax(-1)
+
+
+def _check_logits(largest):
+    if not (largest > -np.inf).all():
+        raise ValueError("The logits of a row are NaN, or allow no token at all; were the model's weights trained without a NaN?")
+
+
 def _check(temperature, top_k, top_p, repetition_penalty, seed):
     if not temperature >= 0:
         raise ValueError(f"temperature must be a number that is not negative (0 takes the likeliest token), got {temperature}.")
@@ -165,13 +178,17 @@ greedy = Sampler(temperature=0)
 
 def steps(rows, choose=greedy, max_new=100, stop=()):
     """Yields (R,) tokens, step by step, until every row has said a token of `stop`, or max_new. After its stop a row gets pad."""
-    done = np.zeros(len(rows.tokens), bool)
+    done, stop = np.zeros(len(rows.tokens), bool), np.asarray(stop, dtype=int)
     for _ in range(max_new):
-        token = np.where(done, rows.pad, choose(rows.logits(), rows))
-        yield token
-        done |= np.isin(token, stop)
-        if done.all():
-            return
+        token = choose(rows.logits(), rows)
+        if stop.size:
+            token = np.where(done, rows.pad, token)
+            yield token
+            done |= (token[:, None] == stop).any(1)
+            if done.all():
+                return
+        else:
+            yield token
         rows.append(token)
 
 

@@ -26,7 +26,7 @@ class CausalSelfAttention(MultiHeadAttention):
 
     def forward(self, x, mask=None, cache=None):
         """x (B, T, C) -> (B, T, C)."""
-        q, k, v = (self.split(part) for part in self.c_attn(x).chunk(3, -1))  # (B, H, T, D) each
+        q, k, v = F.split_heads(self.c_attn(x), self.head_dim, 3)  # (B, H, T, D) each
         k, v = (k, v) if cache is None else cache.update(k, v)
         return self.c_proj(self.attend(q, k, v, mask, self.keep_weights)[0])
 
@@ -94,12 +94,13 @@ class GPT(Module):
         """An empty KVCache for each layer."""
         return [KVCache(self.max_len) for _ in self.h]
 
-    def forward(self, tokens, mask=None, positions=None, cache=None):
+    def forward(self, tokens, mask=None, positions=None, cache=None, last=False):
         """tokens (B, T) -> logits (B, T, V): at each place, of the token that comes next.
 
         mask        what else must not be seen, such as padding; no token ever sees a later one
         positions   (T,) or (B, T), where the tokens do not simply follow each other
         cache       from new_cache(): `tokens` then continue those already in it, and mask reaches over all of them
+        last        only of the last place, (B, 1, V): the next token's, which is all that decoding asks of a long prompt
         """
         tokens = token_numbers(tokens)
         seen, positions = in_context(tokens, mask, positions, cache)
@@ -109,7 +110,7 @@ class GPT(Module):
                 x = checkpoint(block, x, seen)
             else:
                 x = block(x, seen, None if cache is None else cache[i])
-        return project(self.ln_f(x), self.wte)  # (B, T, V)
+        return project(self.ln_f(last_place(x) if last else x), self.wte)  # (B, T, V)
 
 
 def in_context(tokens, mask, positions, cache):
@@ -120,6 +121,11 @@ def in_context(tokens, mask, positions, cache):
         return mask, positions  # a single token sees all that there is
     causal = causal_mask(T, past + T)
     return causal if mask is None else causal & mask, positions
+
+
+def last_place(x):
+    """x (B, T, C) -> (B, 1, C)."""
+    return x if x.shape[1] == 1 else x[:, -1:]
 
 
 def project(x, embedding):

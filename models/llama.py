@@ -11,7 +11,7 @@ import numpy as np
 from minigrad.nn import Embedding, Module, ModuleList, RMSNorm, init
 from models.attention import KVCache, MultiHeadAttention
 from models.blocks import SwiGLU
-from models.gpt import in_context, project
+from models.gpt import in_context, last_place, project
 from models.positional import Rotary
 from models.tokens import token_numbers
 
@@ -78,11 +78,11 @@ class Llama(Module):
         """An empty cache for each layer; with num_kv_heads it is so many times smaller."""
         return [GrowingCache(self.max_len) for _ in self.layers]
 
-    def forward(self, tokens, mask=None, positions=None, cache=None):
-        """tokens (B, T) -> logits (B, T, V): at each place, of the token that comes next. mask, positions, cache as in GPT."""
+    def forward(self, tokens, mask=None, positions=None, cache=None, last=False):
+        """tokens (B, T) -> logits (B, T, V): at each place, of the token that comes next. The rest as in GPT."""
         tokens = token_numbers(tokens)
         seen, positions = in_context(tokens, mask, positions, cache)
         x = self.embedding(tokens)  # (B, T, C)
         for i, layer in enumerate(self.layers):
             x = layer(x, seen, positions, None if cache is None else cache[i])
-        return project(self.norm(x), self.output)  # (B, T, V)
+        return project(self.norm(last_place(x) if last else x), self.output)  # (B, T, V)

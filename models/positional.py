@@ -46,8 +46,11 @@ class LearnedPositions(Embedding):
 
     def forward(self, positions):
         """positions (T,) or (B, T) -> (..., C)."""
-        _check_length(int(positions.max(initial=-1)) + 1, self.num_embeddings)
-        return super().forward(positions)
+        try:
+            return super().forward(positions)
+        except IndexError:
+            _check_length(int(positions.max(initial=-1)) + 1, self.num_embeddings)
+            raise
 
 
 def _check_length(length, max_len):

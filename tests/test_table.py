@@ -241,6 +241,8 @@ value("log_softmax", F.log_softmax, lambda x: np.array([np.log(softmax_of(row)) 
 value("cross_entropy", lambda x: F.cross_entropy(x, np.array([1, 0, -100])), lambda x: -(math.log(softmax_of(x[0])[1]) + math.log(softmax_of(x[1])[0])) / 2, (3, 4))  # fmt: skip
 value("layer_norm", lambda x, w, b: F.layer_norm(x, 4, w, b), lambda x, w, b: places((3, 4), lambda i, j: (x[i, j] - mean_of(x[i])) / math.sqrt(variance_of(x[i], 0) + 1e-5) * w[j] + b[j]), (3, 4), (4,), (4,))  # fmt: skip
 value("rms_norm", lambda x, w: F.rms_norm(x, 4, w, 0.1), lambda x, w: places((3, 4), lambda i, j: x[i, j] / math.sqrt(mean_of(x[i] ** 2) + 0.1) * w[j]), (3, 4), (4,))  # fmt: skip
+value("split_heads", lambda x: F.split_heads(x, 2), lambda x: places((2, 3, 4, 2), lambda b, h, t, d: x[b, t, 2 * h + d]), (2, 4, 6))
+value("merge_heads", F.merge_heads, lambda x: places((2, 4, 6), lambda b, t, c: x[b, c // 2, t, c % 2]), (2, 3, 4, 2))
 value("linear", F.linear, lambda x, w, b: places((3, 2), lambda i, o: math.fsum(x[i] * w[o]) + b[o]), (3, 4), (2, 4), (2,))
 value("embedding", lambda w: F.embedding(np.array([2, 0, 2]), w), lambda w: np.array([w[2], w[0], w[2]]), (3, 4))
 value("attention", F.scaled_dot_product_attention, attention_of, (3, 4), (5, 4), (5, 2))
@@ -317,6 +319,13 @@ def test_kernel_gives_each_gradient_alone_as_well_as_with_the_others(sample):
         for x in leaves:
             x.requires_grad_(x is leaves[i])
         near(gradients(fun(*inputs), [leaves[i]])[0], expected, tolerance=1e-13)
+
+
+@kernel_samples
+def test_where_nothing_is_recorded_a_kernels_value_is_the_same(sample):
+    recorded = run(sample)[0].data
+    with mg.no_grad():
+        near(run(sample)[0], recorded, tolerance=1e-14)
 
 
 # ---------------------------------------------------------------- what rules may touch

@@ -43,6 +43,23 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     return attention(q, k, v, mask, kept, scale)
 
 
+@definition
+def split_heads(x, width, parts=None):
+    """x (B, T, H width) -> (B, H, T, width): heads that lie side by side, each for itself. `parts` such groups of heads side by
+    side, as queries, keys and values from one product, come as a tuple."""
+    if parts is not None:
+        return tuple(split_heads(part, width) for part in x.chunk(parts, -1))
+    B, T, C = x.shape
+    return x.reshape(B, T, C // width, width).swapaxes(1, 2)
+
+
+@definition
+def merge_heads(x):
+    """x (B, H, T, D) -> (B, T, H D): heads side by side again."""
+    B, H, T, D = x.shape
+    return x.swapaxes(1, 2).reshape(B, T, H * D)
+
+
 def _weights_shape(q, k):
     return np.broadcast_shapes(q.shape[:-2], k.shape[:-2]) + (q.shape[-2], k.shape[-2])
 
@@ -214,6 +231,9 @@ def _rule_and_rest(mask, q, k, is_causal):
 
 
 def _check_attention(q, k, v):
+    one, two, three = q.data.shape, k.data.shape, v.data.shape
+    if len(one) > 1 and two == three and one[:-2] == two[:-2] and one[-1] == two[-1]:
+        return  # as nearly always
     if min(q.ndim, k.ndim, v.ndim) < 2:
         raise ValueError(f"attention needs query, key and value of at least two axes (length, width), got {q.shape}, {k.shape}, {v.shape}.")  # fmt: skip
     if q.shape[-1] != k.shape[-1]:
@@ -224,8 +244,6 @@ def _check_attention(q, k, v):
         raise ValueError(
             f"attention: key {k.shape} and value {v.shape} must have the same length (second-to-last axis), got {k.shape[-2]} and {v.shape[-2]}."
         )
-    if q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
-        return  # as nearly always
     try:
         np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     except ValueError:

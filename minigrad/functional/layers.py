@@ -42,7 +42,8 @@ def rows_of(weight, index, padding_idx=None):
 def last_axes(name, x, normalized_shape):
     """How many axes normalized_shape names; a sentence if they are not the last ones of x."""
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if x.shape[x.ndim - len(shape) :] != shape:
+    whole = x.data.shape
+    if whole[len(whole) - len(shape) :] != shape:
         raise ValueError(f"{name} over {shape} needs an input whose last axes are those, got shape {x.shape}.")
     return len(shape)
 

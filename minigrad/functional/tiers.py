@@ -2,8 +2,8 @@
 
 import functools
 
-from minigrad._tensor import Tensor, floating, record
-from minigrad.modes import readable
+from minigrad._tensor import NONE, Tensor, compute, floating, record
+from minigrad.modes import readable, recording, tracing
 
 _SPELLINGS = {"dim": "axis", "input": "x", "target": "targets"}
 _NO_DEFAULT = object()
@@ -14,17 +14,22 @@ def definition(fun):
     code = fun.__code__
     names = code.co_varnames[: code.co_argcount]
     defaults = (_NO_DEFAULT,) * (len(names) - len(fun.__defaults__ or ())) + (fun.__defaults__ or ())
-    parameters = tuple(zip(names, defaults, strict=True))
+    count, parameters = len(names), tuple(zip(names, defaults, strict=True))
 
     @functools.wraps(fun)
     def call(*args, **kwargs):
-        if len(args) < len(parameters):
+        if len(args) < count:
             args += _rest(fun, parameters[len(args) :], kwargs)
-        if call.kernel is None or readable.get():
+        kernel = call.kernel
+        if kernel is None or readable.get():
             return fun(*args)
         if not isinstance(args[0], Tensor) or args[0].data.dtype.kind != "f":
             args = (floating(args[0]), *args[1:])
-        return record(call.kernel.forward, args, is_kernel=True)
+        if recording.get():
+            return record(kernel.forward, args, NONE, True)
+        if kernel.value is None or tracing.get() is not None:
+            return compute(kernel.forward, args, NONE, True)
+        return compute(kernel.value, args)
 
     call.kernel = None
     call.readable = fun

@@ -46,16 +46,26 @@ def log_softmax_backward(g, y, saved, needs, x, axis):
 
 def gelu(x, approximate):
     """phi is the chance that a normal number is below x, (1 + erf(x / sqrt 2)) / 2, or (1 + tanh u(x)) / 2, close to it."""
-    if approximate not in ("none", "tanh"):
-        raise ValueError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
-    y, slope = np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype)
-    gelu_part = _gelu_tanh if approximate == "tanh" else _gelu_erf
+    form, y, slope = _gelu_form(approximate), np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype)
     for parts in in_blocks(x, y, slope):
-        gelu_part(*parts)
+        form(*parts)
     return y, slope
 
 
-def _gelu_tanh(x, y, slope):
+def gelu_value(x, approximate):
+    form, y = _gelu_form(approximate), np.empty(x.shape, x.dtype)
+    for parts in in_blocks(x, y):
+        form(*parts)
+    return y
+
+
+def _gelu_form(approximate):
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    return _gelu_tanh if approximate == "tanh" else _gelu_erf
+
+
+def _gelu_tanh(x, y, slope=None):
     """With u = c (x + k x^3): phi' = 2 phi (1 - phi) u', so dy/dx = phi + y (1 - phi) 2 u'."""
     c, k = math.sqrt(2 / math.pi), 0.044715
     square = x * x
@@ -66,6 +76,8 @@ def _gelu_tanh(x, y, slope):
     phi *= 0.5
     phi += 0.5
     np.multiply(x, phi, out=y)
+    if slope is None:
+        return
     np.multiply(square, 6 * c * k, out=slope)  # 2 u'
     slope += 2 * c
     np.multiply(y, phi, out=square)
@@ -73,13 +85,15 @@ def _gelu_tanh(x, y, slope):
     slope += phi
 
 
-def _gelu_erf(x, y, slope):
+def _gelu_erf(x, y, slope=None):
     """phi' is the normal density exp(-x^2 / 2) / sqrt(2 pi)."""
     bell = x * x
     bell *= -0.5
     np.exp(bell, out=bell)
     phi = _normal_below(x, bell) if x.dtype == np.float32 else 0.5 + 0.5 * erf(x * math.sqrt(0.5))
     np.multiply(x, phi, out=y)
+    if slope is None:
+        return
     np.multiply(x, bell, out=slope)
     slope *= 1 / math.sqrt(2 * math.pi)
     slope += phi
@@ -121,12 +135,22 @@ def silu(x):
     return y, slope
 
 
-def _silu(x, y, slope):
+def silu_value(x):
+    y = np.empty(x.shape, x.dtype)
+    with np.errstate(over="ignore"):
+        for parts in in_blocks(x, y):
+            _silu(*parts)
+    return y
+
+
+def _silu(x, y, slope=None):
     s = np.negative(x)
     np.exp(s, out=s)
     s += 1
     np.divide(1, s, out=s)
     np.multiply(x, s, out=y)
+    if slope is None:
+        return
     np.multiply(y, s, out=slope)
     np.subtract(y, slope, out=slope)
     slope += s
@@ -134,5 +158,5 @@ def _silu(x, y, slope):
 
 defkernel(F.softmax, softmax, softmax_backward)
 defkernel(F.log_softmax, log_softmax, log_softmax_backward)
-defkernel(F.gelu, gelu, slope_backward)
-defkernel(F.silu, silu, slope_backward)
+defkernel(F.gelu, gelu, slope_backward, gelu_value)
+defkernel(F.silu, silu, slope_backward, silu_value)

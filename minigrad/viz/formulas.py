@@ -125,6 +125,8 @@ FORMULAS = {
     kernels.layer_norm: formula("(x - mean(x)) / sqrt(var(x) + epsilon) * weight + bias"),
     kernels.rms_norm: formula("x / sqrt(mean(x**2) + epsilon) * weight"),
     kernels.embedding: formula("y_i = weight_k_i", words="k is the index: the rows of weight that it names."),
+    kernels.split_heads: formula("y_i = part_i(x)", words="The columns of x, head by head; every number's gradient goes back to its column."),
+    kernels.merge_heads: formula("concatenate(x_1, x_2)", words="The heads side by side again; each gets its columns' gradient."),
     kernels.attention: formula("softmax(q @ T(k) / sqrt(d_k)) @ v"),
     kernels.blocked_attention: formula("softmax(q @ T(k) / sqrt(d_k)) @ v"),
     kernels.cross_entropy: formula("y_i = -ln(p_t_i)", words="p is the softmax of the logits, t the target of each row: the loss is large where the right class was thought unlikely."),
