@@ -5,6 +5,7 @@ import numpy as np
 from minigrad import functional as F
 from minigrad.autograd import defkernel
 from minigrad.functional.attention import seeing_queries, seen_keys
+from minigrad.kernels.products import filled
 
 # ---------------------------------------------------------------- attention: y = softmax(scale q k^T masked) v
 
@@ -12,32 +13,36 @@ SAFE = 30.0  # exp(30) times large values is far from the end of float32, a smal
 
 
 def attention(q, k, v, mask, kept, scale):
-    """With e = exp(scores, masked) and t its row sums: y = (e kept) v / t. Saved: e, t, and scale q, k and v as they were used.
+    """With e = exp(scores, masked): p = e / its row sums, y = (p kept) v. Saved: p, and q, k and v as they were used.
 
     Scores within +-SAFE need no shift by the row's maximum, so their rows are not searched for it. The same look at the
     smallest and largest score finds a NaN, which may stand in padding: then keys that nobody may see, and queries that may
-    see nothing, are set to 0 first. The scale goes into q, which is smaller than the scores, and the division into y.
+    see nothing, are set to 0 first.
     """
-    q = q * np.asarray(scale, q.dtype)
     with np.errstate(invalid=None if mask is None else "ignore"):  # what is masked may hold anything, and is found below
-        e = q @ k.mT
-        if e.size and -SAFE < e.min() and e.max() < SAFE and (mask is None or mask.dtype == bool):
-            np.exp(e, out=e)
+        p = q @ turned(k, scale)
+        if p.size and -SAFE < p.min() and p.max() < SAFE and (mask is None or mask.dtype == bool):
+            np.exp(p, out=p)
             if mask is not None:
-                e *= mask.astype(e.dtype)  # converted once, not anew for every head
+                p *= mask.astype(p.dtype)  # converted once, not anew for every head
         else:
             q, (k, v) = without_blind(q, mask), without_unseen(k, v, mask)
-            e = shifted_exp(q @ k.mT, mask)
-        total = e @ np.ones((e.shape[-1], 1), e.dtype)
-        if mask is not None or not e.size:
+            p = shifted_exp(q @ turned(k, scale), mask)
+        total = p @ filled((p.shape[-1], 1), 1, p.dtype)
+        if mask is not None or not p.size:
             total[total == 0] = 1  # a row with nothing to attend to: 0 / 1
-        p = e if kept is None else e * kept
-        y = product(p, v, q)
+        p *= 1 / total  # products are faster than quotients
+        weights = p if kept is None else p * kept
+        y = product(weights, v, q)
         if mask is not None and not np.isfinite(y.sum()):
             k, v = without_unseen(k, v, mask)
-            y = product(p, v, q)
-    y /= total
-    return y, (e, total, q, k, v)
+            y = product(weights, v, q)
+    return y, (p, q, k, v)
+
+
+def turned(x, scale):
+    """scale x^T, for a product with it: dense, since products of small matrices take twice as long with a factor that is read along its columns."""
+    return np.multiply(x.mT, np.asarray(scale, x.dtype), order="C")
 
 
 def product(a, b, like):
@@ -75,26 +80,21 @@ def shifted_exp(scores, mask):
 
 
 def attention_backward(g, y, saved, needs, q, k, v, mask, kept, scale):
-    """With h = g / t: dv = (e kept)^T h. Through the softmax ds = e (dp - sum over keys of dp p), dp = (h v^T) kept, and that
-    sum is the sum of h y over the width, since y = p v. Then dq = scale ds k, dk = ds^T (scale q)."""
-    e, total, q, k, v = saved
-    h = g / total
-    ds = h @ v.mT
+    """dv = (p kept)^T g. Through the softmax ds = p (dp - sum over keys of dp p), dp = (g v^T) kept, and that sum is the sum of
+    g y over the width, since y = (p kept) v. Then dq = scale ds k, dk = scale ds^T q; the scale goes into v^T and y, which are smaller,
+    unless a mask wants ds itself."""
+    p, q, k, v = saved
+    early, late = (1, scale) if needs[3] else (scale, 1)
+    ds = g @ turned(v, early)
     if kept is not None:
         ds *= kept
-    ds -= np.einsum("...i,...i->...", h, y)[..., None]
-    ds *= e
-    dq = product(ds, k, q) if needs[0] else None
-    if needs[0]:
-        dq *= np.asarray(scale, dq.dtype)
-    return (
-        dq,
-        product(ds.mT, q, k) if needs[1] else None,
-        product((e if kept is None else e * kept).mT, h, v) if needs[2] else None,
-        ds if needs[3] else None,
-        None,
-        None,
-    )
+    ds -= np.einsum("...i,...i->...", g, y)[..., None] * np.asarray(early, y.dtype)
+    ds *= p
+    dq, dk = product(ds, k, q) if needs[0] else None, product(ds.mT, q, k) if needs[1] else None
+    for d in (dq, dk) if needs[3] else ():
+        if d is not None:
+            d *= np.asarray(late, d.dtype)
+    return dq, dk, product((p if kept is None else p * kept).mT, g, v) if needs[2] else None, ds if needs[3] else None, None, None
 
 
 defkernel(F.attention, attention, attention_backward)
