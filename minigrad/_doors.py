@@ -10,12 +10,18 @@ import sys
 from minigrad._words import meant
 from minigrad.trainer import GENERAL
 
+MOST, MOST_OF_ALL = {"layers": 1000, "d_model": 100_000, "d_ff": 1_000_000}, 10**12  # of settings that are whole numbers
+
 
 def open_door(door, main):
     """Run a door's main and leave with its status; what ends it from outside gets a sentence too."""
     status = 2
+    for stream in (sys.stdout, sys.stderr):  # a console or file that cannot write a character, as on Windows, gets a ? for it
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
     try:
         status = main()
+        sys.stdout.flush()
     except KeyboardInterrupt:
         print(f"\n{door}: stopped.", file=sys.stderr)
         status = 130
@@ -62,6 +68,8 @@ def said(door, *kinds):
     try:
         yield _Outcome
     except kinds as problem:
+        if isinstance(problem, BrokenPipeError):  # open_door's
+            raise
         print(f"{door}: {problem}", file=sys.stderr)
 
 
@@ -101,6 +109,9 @@ def settings_of(recipe, given, pairs):
     for key, names in recipe.choices.items():
         if given.get(key, recipe.defaults[key]) not in names:
             raise UsageError(f"the recipe {recipe.name} has no {key} {given[key]!r}{meant(given[key], names)}; --{key} can be {', '.join(names)}.")
+    for key, value in given.items():
+        if type(value) is int and value > MOST.get(key, MOST_OF_ALL):
+            raise UsageError(f"{key} can be {MOST.get(key, MOST_OF_ALL):,} at most, got {value:,}: no model of that size fits into a computer's memory.")
     return {**GENERAL, **recipe.defaults, **given}
 
 
@@ -108,6 +119,8 @@ def _setting(text, recipe):
     """(name, value) of NAME=VALUE, the value of the same kind as the recipe's default."""
     name, equals, value = text.partition("=")
     name, defaults = name.strip().replace("-", "_"), {**GENERAL, **recipe.defaults}
+    if not equals and name in defaults:
+        raise UsageError(f"--set {name} needs its value too: --set {name}={defaults[name]}.")
     if not equals or name not in defaults:
         raise UsageError(f"--set takes NAME=VALUE with a setting of the recipe {recipe.name} ({', '.join(defaults)}), got {text!r}{meant(name, defaults)}.")
     kind = type(defaults[name])

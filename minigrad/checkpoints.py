@@ -129,6 +129,10 @@ def write(path, state):
     saving.save_tensors(path, arrays, {HEADER: json.dumps(header)})
 
 
+class Newer(saving.FileProblem):
+    """A checkpoint of a minigrad that is newer than this one."""
+
+
 def read(path):
     """The Checkpoint in a file; a FileProblem for what is none."""
     arrays, note = saving.load_noted(path)
@@ -138,7 +142,7 @@ def read(path):
             return Checkpoint(_unpacked(header["state"], arrays))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise saving.FileProblem(f"{path} is not a checkpoint ({type(error).__name__}: {error}).") from None
-    raise saving.FileProblem(f"{path} was written by a newer minigrad; update this one, which reads up to version {VERSION} of checkpoints.")
+    raise Newer(f"{path} was written by a newer minigrad; update this one, which reads up to version {VERSION} of checkpoints.")
 
 
 def _packed(value, name, arrays):

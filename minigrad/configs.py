@@ -61,7 +61,7 @@ def _text(text):
 def read(path):
     """What a TOML file holds; a FileProblem for what is none."""
     try:
-        return tomllib.loads(saving.load_text(path))
+        return tomllib.loads(saving.load_text(path).removeprefix("\ufeff"))  # a mark that some editors put first
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, saving.FileProblem):
             raise
@@ -83,6 +83,8 @@ def arguments(path, options):
     recipe = config.pop("recipe", None)
     if not isinstance(recipe, str | None):
         raise UsageError(f"{path}: recipe must be a text, the name of a recipe or a file of your own; got {recipe!r}.")
+    if twice := [key for key in (*config, *settings) if "-" in key and key.replace("-", "_") in {**config, **settings}]:
+        raise UsageError(f"{path}: {twice[0]} and {twice[0].replace('-', '_')} are the same setting; leave out one of them.")
     given = [(key.replace("-", "_"), value) for key, value in (*config.items(), *settings.items())]
     return recipe, [word for key, value in given for word in _words(path, key, value, key in (*TOP, *options))]
 
@@ -91,7 +93,11 @@ def _words(path, key, value, has_option):
     """The words for one setting. A value must be a text, a number or a truth value; which of them, is looked at where it is used."""
     if not isinstance(value, (str, int, float)):
         raise UsageError(f"{path}: {key} must be a text, a number, true or false; got {value!r}.")
+    if isinstance(value, str) and "\0" in value:
+        raise UsageError(f"{path}: {key} holds a character that no text or name of a file can, \\u0000.")
     if key == "tensorboard":
+        if not isinstance(value, bool):
+            raise UsageError(f"{path}: tensorboard must be true or false; got {value!r}.")
         return ["--tensorboard"] if value is True else []
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return [f"--{key.replace('_', '-')}={text}"] if has_option else [f"--set={key}={text}"]

@@ -10,6 +10,7 @@ import time
 import traceback
 
 from minigrad.distributed import Ranks
+from minigrad.interruption import NAMES
 from minigrad.trainer import TrainingError
 
 HEAD_START = 1.0  # seconds in which rank 0 may speak for all where all fail alike
@@ -38,8 +39,9 @@ def job(wanted, say=print):
     comm = world()
     alone = "One process trains, with nobody to share with. To start two: mpiexec -n 2 python -m minigrad.train ... --distributed"
     say(f"{comm.size} processes share each batch." if comm.size > 1 else alone)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP") if comm.rank else ():  # rank 0 hears them for all, and tells
-        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    for name in NAMES if comm.rank else ():  # rank 0 hears them for all, and tells
+        if hasattr(signal, name):  # Windows has others
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     try:
         with Ranks(comm) as ranks:
             yield ranks

@@ -3,11 +3,12 @@
 import contextlib
 
 from minigrad import saving
-from minigrad.checkpoints import FOLDER, found, path_of, read
+from minigrad.checkpoints import FOLDER, Newer, found, path_of, read
+from minigrad.configs import NAME as CONFIG
 from minigrad.running import LOG, Run, surroundings
 from minigrad.sharing import cores
 from minigrad.showing import RESULT
-from minigrad.trainer import Training
+from minigrad.trainer import Training, TrainingError
 from minigrad.viz.report import is_number
 
 COLUMNS = ("step", "loss", "lr", "gradient norm", "seconds")  # of every row
@@ -97,8 +98,10 @@ def _finished(folder, config):
 
 
 def _at_newest(folder, recipes, config, log, warn):
-    """The Run at its newest checkpoint; one that cannot be read is passed over for the one before it."""
-    for step, path in found(folder):
+    """The Run at its newest checkpoint; one that cannot be read is passed over for the one before it. If all are passed over, the run is
+    left as it is: a recipe or data that changed can be put back, what was learned cannot."""
+    checkpoints = found(folder)
+    for step, path in checkpoints:
         run = _at_beginning(folder, recipes, config, log)
         try:
             run.checkpoint = read(path)
@@ -106,6 +109,8 @@ def _at_newest(folder, recipes, config, log, warn):
                 raise ValueError(f"it is of step {run.checkpoint.step}")
             run.first = _first_weights(folder, run.training.model)
             run.training.load(run.checkpoint.state)
+        except (Newer, TrainingError):
+            raise
         except saving.FileProblem as problem:
             warn(f"{problem} It is passed over.")
         except Exception as problem:  # whatever somebody's made-up numbers can lead to
@@ -114,7 +119,12 @@ def _at_newest(folder, recipes, config, log, warn):
         else:
             _compare(run, warn)
             return run
-    warn(f"The run {folder} has no checkpoint that can be read; it begins again, from its seed.")
+    if checkpoints:
+        raise ResumeProblem(
+            f"none of the {len(checkpoints)} checkpoints of the run {folder} can be gone on with, so nothing was changed. Has its recipe's file or its data changed since? "
+            f"Put back what it was; or train anew, in another folder: python -m minigrad.train --config {folder / CONFIG}"
+        )
+    warn(f"The run {folder} has no checkpoint; it begins again, from its seed.")
     return _at_beginning(folder, recipes, config, log)
 
 

@@ -74,8 +74,8 @@ def look_at(folder, recipes):
         config = recipes.config_of(folder)
         recipe = recipes.find(config["recipe"]) if config["recipe"] in recipes.MODULES else None
         run |= {"recipe": Path(config["recipe"]).stem, "of": config["settings"].get("steps"), "settings": changed(config, recipe)}
-        run |= figures(folder, recipe.metric if recipe else config.get("metric"))
-        run["share"] = recipe.share if recipe else is_share(run["metric"] or "")
+        run |= figures(folder, config.get("metric") or (recipe and recipe.metric))
+        run["share"] = is_share(run["metric"] or "")
         run["state"], run["problem"] = state(folder, run)
     except Exception as problem:  # whatever can be wrong with files that are not as we left them: the others are listed all the same
         run |= {"state": "broken", "problem": f"{problem}" if isinstance(problem, ValueError) else f"{type(problem).__name__}: {problem}"}

@@ -285,8 +285,15 @@ class Training:
             self.schedule.load_state_dict(state["schedule"] | rates)
         self.done, self.seconds, self._before = step, seconds, state["random before it"]
         random.set_state(self._before)
-        self._batch = self.batch(step - 1) if step else None
+        self._batch = self._learned(step) if step else None
         random.set_state(state["random"])
+
+    def _learned(self, step):
+        """The batch that the last of so many steps learned from."""
+        try:
+            return self.batch(step - 1)
+        except Exception as error:
+            raise TrainingError(f"The data of step {step} are no longer to be had ({type(error).__name__}: {str(error).rstrip('.')}). Put back what the recipe reads; nothing was changed.") from error  # fmt: skip
 
     def same_data(self, state):
         """Are the data, now that the state is loaded, those that it was trained on? (The last batch stands for all.)"""

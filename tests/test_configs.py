@@ -62,6 +62,8 @@ def test_the_command_line_wins_whatever_stands_in_the_file(tmp_path):
     options = parse(["--config", str(path), "--lr", "0.02"])
     assert (options.recipe, options.seed, options.save_every, options.lr, options.d_model) == ("text", 5, 7, 0.02, 32)
     assert parse(["sort", "--config", str(path), "--seed", "6"]).recipe == "sort"
+    path.write_bytes(b'\xef\xbb\xbfrecipe = "sort"')  # as Windows' editor saves it
+    assert parse(["--config", str(path)]).recipe == "sort"
     path.write_text("")
     assert parse(["--config", str(path)]).recipe == "dates"
 
@@ -71,6 +73,8 @@ def test_the_command_line_wins_whatever_stands_in_the_file(tmp_path):
     ("[settings]\nseed = 1", "seed is no setting of a recipe and belongs above [settings]"), ("[settings]\nlayrs = 1", "(did you mean layers?)"),
     ("[settings]\nlayers = [1]", "layers must be a text, a number, true or false; got [1]"), ("settings = 3", "settings must be a table"),
     ("recipe = 3", "recipe must be a text"), ('[settings]\nlr = "much"', "my.toml: --lr: needs a number above 0 to 10, got 'much'"), ('recipe = "dats"', "did you mean dates?"),
+    ("tensorboard = 1", "tensorboard must be true or false; got 1"), ('[settings]\ntext = "\\u0000"', "text holds a character that no text"),
+    ("[settings]\nd_model = 32\nd-model = 64", "d-model and d_model are the same setting"), ("[settings]\nlayers = 99999999999", "layers can be 1,000 at most"),
     ("x = ", "is not readable TOML"), ("[settings]\nlayers = 1.5", "needs a whole number from 1"), ("a = " + "[" * 5000, "is not readable TOML"),
 ])  # fmt: skip
 def test_a_mistake_in_the_file_is_a_sentence(text, said, tmp_path, capsys):

@@ -399,3 +399,12 @@ def test_unknown_characters_and_long_prompts_are_said_when_text_is_written(train
     assert generate.main([str(trained), "日"]) == 2 and "'日'" in capsys.readouterr().err
     assert generate.main([str(trained), "word " * 50, "--max-new", "3"]) == 0 and "longer than the context" in capsys.readouterr().err
     assert generate.main([str(trained), "", "--max-new", "3"]) == 2 and capsys.readouterr().err
+
+
+def test_padded_rows_keep_their_kind_of_number_and_their_other_axes():
+    assert padded([np.array([0.5, 1.5]), [2.7]]).tolist() == [[0.5, 1.5], [2.7, 0.0]]
+    assert padded([[1, 2], [3]], pad=9).tolist() == [[1, 2], [3, 9]] and padded([[1], []]).dtype == np.int64
+    assert padded([np.ones((2, 3), np.float32), np.ones((1, 3), np.float32)]).shape == (2, 2, 3)
+    assert padded([np.ones(2, np.float32), np.ones(1, np.float32)]).dtype == np.float32
+    with pytest.raises(ValueError, match="differ in their length only, got shapes"):
+        padded([np.ones((2, 3)), np.ones((2, 4))])

@@ -1,7 +1,11 @@
 """Every sentence for bad input: it names what was wrong and what was got, and says what to do. One line for each way to go wrong."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -307,3 +311,21 @@ def test_masks_may_be_lists_tensors_and_arrays():
 )  # fmt: skip
 def test_gradcheck(do, error, words):
     holds(do, error, words)
+
+
+def test_what_a_console_cannot_write_does_not_end_a_command(tmp_path):
+    """As on Windows, where what is redirected is written in the country's old code page."""
+    (tmp_path / "text.txt").write_text("∇ is nabla. " * 400, encoding="utf-8")
+    words = ["text", "--text", str(tmp_path / "text.txt"), "--steps", "2", "--layers", "1", "--d-model", "8", "--heads", "1", "--out", str(tmp_path / "run")]
+    done = subprocess.run([sys.executable, "-m", "minigrad.train", *words], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"})
+    assert done.returncode == 0, done.stderr
+    assert b"?" in done.stdout
+
+
+@pytest.mark.parametrize("words", [["minigrad.train", "--list"], ["minigrad.runs", "."]])
+def test_a_reader_that_goes_away_is_no_mistake(words, tmp_path):
+    root = str(Path(__file__).parent.parent)
+    door = subprocess.Popen([sys.executable, "-m", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": root})
+    door.stdout.close()
+    assert door.stderr.read() == "" and door.wait() == 141
+    door.stderr.close()

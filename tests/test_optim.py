@@ -362,3 +362,8 @@ def test_a_schedule_goes_on_where_it_was_saved():
     one.step()
     other.step()
     assert other.get_last_lr() == one.get_last_lr() and other.last_epoch == 8
+
+
+def test_a_tensor_in_the_place_of_a_list_is_a_sentence():
+    with pytest.raises(TypeError, match=r"takes a list of tensors, such as \[x\] or model.parameters\(\)"):
+        optim.Adam(mg.zeros(3, requires_grad=True))

@@ -601,3 +601,56 @@ def test_every_recipe_stopped_again_and_again_in_every_way(tmp_path, capsys, no_
         print(f"\n{sum(total.values())} stops ({', '.join(f'{how} {count}' for how, count in total.items())}), {resumed} resumed, {again} before there was a run; "
               f"runs that ended otherwise: {different}, that could not be loaded: {unloadable}; {time.perf_counter() - began:.0f} s")  # fmt: skip
     assert sum(total.values()) >= 50 and different == unloadable == 0
+
+
+# ---------------------------------------------------------------- what was learned is never given up
+
+
+RECIPE = """
+import numpy as np
+from minigrad import nn
+from minigrad.trainer import Recipe
+
+class Little(Recipe):
+    name, help, metric = "little", "", "error"
+    defaults = dict(steps=6, batch_size=2, lr=1e-2)
+    example = ""
+    def model(self):
+        return nn.Sequential(nn.Linear(2, 1))
+    def batch(self, step):
+        return np.full((2, 2), step, np.float32)
+    def loss(self, model, batch):
+        return (model(batch) ** 2).mean()
+    def evaluate(self, model, final=False):
+        return {"error": 1.0}
+    def answer(self, model, prompts):
+        return [""] * len(prompts)
+"""
+
+
+def bytes_of(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "report.html"}
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    (("nn.Linear(2, 1))", "nn.Linear(2, 1), nn.LayerNorm(1))"), "none of the 3 checkpoints of the run"),
+    (("return np.full", "raise OSError('data.bin is gone')\n        return np.full"), "The data of step 4 are no longer to be had (OSError: data.bin is gone)"),
+], ids=["another model", "data that are gone"])  # fmt: skip
+def test_a_run_whose_recipe_has_changed_is_left_as_it_is_until_it_is_put_back(change, said, tmp_path, monkeypatch, no_test, capsys):
+    (file := tmp_path / "little.py").write_text(RECIPE)
+    stop_at(monkeypatch, 4)
+    with pytest.raises(RuntimeError):
+        train.main([str(file), "--save-every", "2", "--quiet", "--out", str(folder := tmp_path / "run")])
+    before = bytes_of(folder)
+    file.write_text(RECIPE.replace(*change))
+    assert train.main(["--resume", str(folder)]) == 2
+    assert said in capsys.readouterr().err and bytes_of(folder) == before
+    file.write_text(RECIPE)
+    assert train.main(["--resume", str(folder), "--quiet"]) == 0 and len(rows(folder)) == 6
+
+
+def test_checkpoints_of_a_newer_minigrad_are_left_alone(stopped, monkeypatch, capsys):
+    before = bytes_of(stopped)
+    monkeypatch.setattr(checkpoints, "VERSION", 0)
+    assert train.main(["--resume", str(stopped)]) == 2
+    assert "written by a newer minigrad" in capsys.readouterr().err and bytes_of(stopped) == before

@@ -116,3 +116,13 @@ def test_why_a_training_broke_off_is_kept_until_it_goes_on(one, tmp_path, capsys
     assert listed(capsys, tmp_path / "run")["run"]["problem"] == "division by zero"
     assert train.main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
     assert not (tmp_path / "run" / running.BROKEN).exists()
+
+
+def test_a_recipe_whose_metric_depends_on_its_settings_is_listed_with_it(one, tmp_path, capsys):
+    shutil.copytree(one, tmp_path / "runs" / "t")
+    config = saving.load_json(one / "config.json")
+    saving.save_json(tmp_path / "runs" / "t" / "config.json", {**config, "recipe": "translate", "metric": "chrF"})
+    shutil.copytree(one, tmp_path / "runs" / "d")
+    assert runs.main([str(tmp_path / "runs"), "--sort", "metric"]) == 0
+    capsys.readouterr()
+    assert listed(capsys, tmp_path / "runs")["t"]["metric"] == "chrF"

@@ -104,10 +104,14 @@ def default_collate(items):
 
 
 def padded(sequences, pad=0):
-    """Rows of different length as one array (B, T), filled up with `pad`."""
-    out = np.full((len(sequences), max(map(len, sequences), default=0)), pad)
-    for row, sequence in zip(out, sequences, strict=True):
-        row[: len(sequence)] = sequence
+    """Rows of different length as one array (B, T, ...), filled up with `pad`; of the type that holds them all."""
+    rows = [np.asarray(sequence) for sequence in sequences]
+    if len(shapes := {row.shape[1:] for row in rows}) > 1 or any(row.ndim == 0 for row in rows):
+        raise ValueError(f"padded takes sequences that differ in their length only, got shapes {', '.join(str(row.shape) for row in rows)}.")
+    dtype = np.result_type(*(row for row in rows if row.size), np.min_scalar_type(pad)) if any(row.size for row in rows) else np.int64
+    out = np.full((len(rows), max(map(len, rows), default=0), *next(iter(shapes), ())), pad, dtype)
+    for filled, row in zip(out, rows, strict=True):
+        filled[: len(row)] = row
     return out
 
 

@@ -53,7 +53,7 @@ def check_pair(forward, backward, inputs, *, eps=EPS, seed=0, tolerance=TOLERANC
             "outside and pass it in, "
             "e.g. dropout's mask."
         )
-    g = np.random.default_rng(seed).standard_normal(y.shape)
+    g = np.random.default_rng([seed, 20]).standard_normal(y.shape)  # numbers that nobody gets who draws inputs with default_rng(0)
     evidence = pair.evidence(g, y)
     measured = [slopes(pair.args[i], lambda: flat([pair.run()[0]]), g.ravel(), eps) for i in pair.places]
     try:

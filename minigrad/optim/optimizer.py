@@ -27,6 +27,8 @@ class Optimizer:
     def __init__(self, params, defaults):
         self.defaults, self.state = defaults, {}
         self._flats = {}  # (number of the group, dtype) -> Flat
+        if isinstance(params, Tensor):
+            raise TypeError("An optimizer takes a list of tensors, such as [x] or model.parameters(); got a tensor itself.")
         params = list(params)
         if not params:
             raise ValueError("The optimizer got no parameters; is model.parameters() empty, or already used up?")
