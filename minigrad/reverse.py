@@ -3,6 +3,7 @@
 Knows tensors and the engine's doors; the walking is autograd.py's, the derivatives are ops.py's. Methods are attached to Tensor.
 """
 
+import sys
 import weakref
 
 import numpy as np
@@ -32,7 +33,10 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     for x, gradient in zip(inputs, gradients):
         if gradient is None and not allow_unused:
             raise RuntimeError(f"grad: an input of shape {x.shape} was not used to compute the outputs. Pass allow_unused=True to get None for it.")  # fmt: skip
-    return tuple(g if g is None or isinstance(g, Tensor) else Tensor(np.array(g)) for g in gradients)
+    for i in range(len(gradients)):
+        g, gradients[i] = gradients[i], None
+        gradients[i] = g if g is None or isinstance(g, Tensor) else Tensor(own(g))
+    return tuple(gradients)
 
 
 def gradients_of(outputs, inputs, seeds, retain_graph, create_graph, run_hooks=True):
@@ -61,6 +65,22 @@ def _reverse(outputs, seeds, wanted, retain_graph, wrap, run_hooks=True, ready=N
         key = _key(output)
         pending[key] = autograd.plus(pending[key], g) if key in pending else g
     return autograd.pull_back(pending, wanted, retain_graph, wrap, run_hooks, ready)
+
+
+def own(g):
+    """The gradient as its receiver's own, which may be written to: until here gradients are shared freely, so this is a copy,
+    unless the caller's name is all that holds it."""
+    alone = type(g) is np.ndarray and g.base is None and sys.getrefcount(g) <= ALONE
+    return g if alone else np.array(g)
+
+
+def _count_of_one():
+    """What Python counts in `own` for an array that only the caller's name holds; versions of Python differ."""
+    g = np.empty(0)
+    return (lambda g: sys.getrefcount(g))(g)
+
+
+ALONE = _count_of_one()
 
 
 def seed_of(output, gradient):
@@ -122,7 +142,7 @@ def backward(self, gradient=None, retain_graph=False):
     while found:  # one by one, so that no more than one is there twice
         leaf, g = found.popitem()
         if leaf.grad is None:
-            leaf.grad = Tensor(np.array(g))  # the one copy: until here gradients are shared freely
+            leaf.grad = Tensor(own(g))
         else:
             leaf.grad.data = leaf.grad.data + g
 
