@@ -6,7 +6,7 @@ import numpy as np
 
 from minigrad import functional as F
 from minigrad.autograd import defkernel
-from minigrad.kernels.products import mean_of_rows, rows, sum_of_rows
+from minigrad.kernels.products import filled, mean_of_rows, rows, sum_of_rows, times_turned
 
 # ---------------------------------------------------------------- linear: y = x W^T + b
 
@@ -16,7 +16,7 @@ def linear(x, weight, bias):
         raise ValueError(f"the weight must have the shape (out_features, in_features), got {weight.shape}")
     if x.shape[-1:] != weight.shape[1:]:
         raise ValueError(f"the last axis of the input {x.shape} must be the layer's {weight.shape[1]} in_features")
-    y = rows(x) @ weight.T
+    y = times_turned(rows(x), weight)
     if bias is not None:
         y += bias
     return y.reshape(*x.shape[:-1], weight.shape[0]), None
@@ -50,22 +50,24 @@ def layer_norm(x, weight, bias, eps, axes):
 
 def layer_norm_backward(g, _y, saved, needs, x, weight, bias, eps, axes):
     """With h = g w: dx = (h - mean(h) - x^ mean(h x^)) / sqrt(var + eps). The two means are what changing x does to the
-    mean and to the variance. dw = the sum of g x^ over rows, db = the sum of g."""
+    mean and to the variance; as products they are g (w / n) and (g x^) (w / n). dw = the sum of g x^ over rows, db = the sum of g."""
     xhat, scale = saved
     n = xhat.shape[-1]
     g = g.reshape(xhat.shape)
+    moved = g * xhat
     dx = dw = db = None
-    if needs[0]:
-        h = g * weight.reshape(-1) if weight is not None else g.copy()
-        along = np.einsum("ij,ij->i", h, xhat)[:, None] / n
-        h -= mean_of_rows(h)
-        h -= xhat * along
-        h *= scale
-        dx = h.reshape(x.shape)
     if needs[1]:
-        dw = sum_of_rows(g * xhat).reshape(weight.shape)
+        dw = sum_of_rows(moved).reshape(weight.shape)
     if needs[2]:
         db = sum_of_rows(g).reshape(bias.shape)
+    if needs[0]:
+        mean = filled((n, 1), 1 / n, x.dtype) if weight is None else weight.reshape(n, 1) / n
+        np.multiply(xhat, moved @ mean, out=moved)
+        moved += g @ mean
+        h = g * weight.reshape(-1) if weight is not None else g.copy()
+        h -= moved
+        h *= scale
+        dx = h.reshape(x.shape)
     return dx, dw, db, None, None
 
 

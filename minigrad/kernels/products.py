@@ -11,6 +11,13 @@ def rows(x):
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
+def times_turned(x, weight):
+    """x (N, n) W^T, W (m, n). For few rows as (W x^T)^T, for which OpenBLAS takes down to half the time."""
+    if len(x) > 1 and 32 * len(x) ** 2 <= weight.size and len(x) * weight.size >= 2**18:
+        return (weight @ x.T).T.copy()
+    return x @ weight.T
+
+
 def sum_of_rows(x):
     """x (N, C) -> (C,): x.sum(0), as a product with ones, which is faster."""
     return filled((len(x),), 1, x.dtype) @ x
