@@ -79,10 +79,10 @@ def end_all(comm, error):
     """Say what went wrong on this rank, and end the job: the others wait for messages that will never come."""
     if comm.rank:  # where all fail alike, rank 0 speaks, and it may have a report to write before
         time.sleep(60 * HEAD_START if isinstance(error, TrainingError) else HEAD_START)
-    what = str(error)
-    if not type(error).__module__.startswith("minigrad"):  # not one of our sentences
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"{type(error).__name__}: {what.rstrip('.')} ({os.path.basename(place.filename)}, line {place.lineno})."
+    what, (*_, (frame, line)) = str(error), traceback.walk_tb(error.__traceback__)
+    raised_by = frame.f_globals.get("__name__", "").split(".")[0]
+    if not type(error).__module__.startswith("minigrad") and not (isinstance(error, ValueError) and raised_by in ("minigrad", "models")):  # no sentence of ours
+        what = f"{type(error).__name__}: {what.rstrip('.')} ({os.path.basename(frame.f_code.co_filename)}, line {line})."
     print(f"minigrad: rank {comm.rank} of {comm.size} failed, which ends the whole job. {what}", file=sys.__stderr__, flush=True)
     abort(comm, 130 if isinstance(error, KeyboardInterrupt) else 2)
 

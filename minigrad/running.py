@@ -114,7 +114,7 @@ def test(run, diary, say):
     try:
         showing.finish(run.training.recipe, run.training.model.eval(), run.folder, run.log.rows, say, diary)
     except KeyboardInterrupt:
-        say(f"\nStopped before the test was over; the weights are in {run.folder}. To test them: {again(run)}")
+        say(f"\nStopped before the test was over; the weights are in {run.folder}. {'To test them' if run.training.over else 'To go on'}: {again(run)}")
         return 130
     except OSError as error:
         raise saving.FileProblem(f"What came of it could not be saved in {run.folder}: {error.strerror}. The weights are kept. To try it again: {again(run)}") from None  # fmt: skip
@@ -138,7 +138,8 @@ def left(run, checkpoints):
 
 
 def again(run):
-    return f"python -m minigrad.train --resume {shlex.quote(str(run.folder))}"
+    command, ranks = f"python -m minigrad.train --resume {shlex.quote(str(run.folder))}", run.training.sharing
+    return f"mpiexec -n {ranks.size} {command} --distributed" if isinstance(ranks, Ranks) else command
 
 
 def surroundings(threads):

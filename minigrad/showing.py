@@ -81,7 +81,7 @@ def finish(recipe, model, folder, rows, say, diary):
     names = pictures(recipe, model, folder, rows, figures)
     names += diary.finish(folder, rows, figures)
     saving.save_json(folder / RESULT, jsonable({**figures, "steps": done, "training seconds": seconds, **memory}))
-    say(f"Saved in {folder}: model.safetensors, checkpoints, config.json, metrics.jsonl, {RESULT}, {', '.join(names)}. Open {folder / 'report.html'} in a browser to see it all.")  # fmt: skip
+    say(f"Saved in {folder}: model.safetensors, checkpoints, config.json, config.toml, metrics.jsonl, {RESULT}, {', '.join(names)}. Open {folder / 'report.html'} in a browser to see it all.")  # fmt: skip
     farewell(recipe, folder, say)
 
 
