@@ -6,11 +6,11 @@ from minigrad._tensor import (
 from minigrad.autograd import defkernel, defvjp, defvjp_each
 from minigrad.creation import *
 from minigrad.functions import *
-from minigrad.modes import definitions, enable_grad, is_grad_enabled, no_grad
+from minigrad.modes import definitions, enable_grad, inference_mode, is_grad_enabled, no_grad
 from minigrad.random import initial_seed, manual_seed
 from minigrad.reverse import grad
 
-from minigrad import operators  # attaches + and += to Tensor
+from minigrad import explain, operators  # attaches + and += to Tensor
 
 from minigrad import ops, functional, kernels  # these fill the table of rules
 from minigrad.primitives import dispatched
@@ -18,11 +18,16 @@ from minigrad.functional import definition, dropout, gelu, log_softmax, logsumex
 from minigrad.recompute import checkpoint
 from minigrad.anomaly import detect_anomaly
 
+__version__ = "0.1.0"
+_DTYPES = {"float": float32, "double": float64, "long": int64, "bool": bool_}  # not as names of their own: a * would hide Python's
+
 
 def __getattr__(name):
-    """mg.nn, mg.optim and mg.func without an import of their own, as in PyTorch; loaded when first asked for."""
+    """mg.nn, mg.optim and mg.func without an import of their own, as in PyTorch, loaded when first asked for; and PyTorch's dtypes."""
     if name in ("nn", "optim", "func", "linalg"):
         import importlib
 
         return importlib.import_module(f"minigrad.{name}")
-    raise AttributeError(f"minigrad has no {name!r}.")
+    if name in _DTYPES:
+        return _DTYPES[name]
+    raise explain.Missing(__name__, name)

@@ -7,6 +7,16 @@ import numpy as np
 
 from minigrad.autograd import name_of
 
+
+class Missing(AttributeError):
+    """A name that a module does not have: Missing(module, name). Its sentence is made when it is read: hasattr never reads it."""
+
+    def __str__(self):
+        from minigrad.absent import sentence
+
+        return sentence(*self.args)
+
+
 LEAVES_THE_GRAPH = (
     "{what}: this tensor requires a gradient, and the array would leave the graph without it. "
     "Write x.detach().numpy() if no gradient is wanted."

@@ -7,7 +7,7 @@ import functools
 
 import numpy as np
 
-from minigrad import autograd
+from minigrad import autograd, explain
 from minigrad._tensor import Tensor, apply, as_tensor
 from minigrad.functions import stack
 from minigrad.modes import enable_grad
@@ -235,3 +235,7 @@ def _settled(y, own):
 
 def _describe(value):
     return f"a tensor of shape {value.shape}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+
+
+def __getattr__(name):
+    raise explain.Missing(__name__, name)

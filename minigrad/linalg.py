@@ -1,5 +1,6 @@
 """PyTorch's import path torch.linalg: matrices and norms. Nothing is defined here."""
 
+from minigrad import explain
 from minigrad.functions import linalg
 
 __all__ = [
@@ -10,3 +11,7 @@ norm = linalg.any_norm  # of vectors or of matrices, by the axes; minigrad.norm 
 cholesky, det, inv, slogdet, solve = linalg.cholesky, linalg.det, linalg.inv, linalg.slogdet, linalg.solve
 matmul, matrix_power, vecdot = linalg.matmul, linalg.matrix_power, linalg.vecdot
 matrix_norm, vector_norm, diagonal = linalg.matrix_norm, linalg.vector_norm, linalg.batch_diagonal
+
+
+def __getattr__(name):
+    raise explain.Missing(__name__, name)

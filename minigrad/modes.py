@@ -81,6 +81,12 @@ def no_grad(fun=None):
     return Mode(recording, False) if fun is None else Mode(recording, False)(fun)
 
 
+def inference_mode(mode=True):
+    """no_grad by PyTorch's newer name, which promises more: that what is computed inside never enters a graph. Here it may.
+    With False: enable_grad."""
+    return no_grad(mode) if callable(mode) else Mode(recording, not mode)
+
+
 def enable_grad(fun=None):
     """Record again inside no_grad."""
     return Mode(recording, True) if fun is None else Mode(recording, True)(fun)

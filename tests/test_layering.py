@@ -13,7 +13,7 @@ import minigrad
 
 ROOT = Path(minigrad.__file__).parents[1]
 LAYERS = [  # each may import from its own layer and from those before it
-    "modes random primitives autograd explain machine _words",
+    "modes random primitives autograd explain machine _words absent",
     "_tensor",
     "operators reverse",
     "functions linalg creation ops",

@@ -366,6 +366,21 @@ def test_schedules(make, factor):
         near(p, r, 1e-12)
 
 
+@pytest.mark.parametrize("name, settings", [("CosineAnnealingLR", dict(T_max=7, eta_min=0.03)), ("CosineAnnealingLR", dict(T_max=10)), ("StepLR", dict(step_size=3, gamma=0.5))])
+def test_schedules_of_pytorchs_names_give_each_group_pytorchs_rates(name, settings):
+    rates = []
+    for library, package in ((mg, optim), (torch, torch.optim)):
+        groups = [{"params": [library.ones(2, requires_grad=True)]}, {"params": [library.ones(1, requires_grad=True)], "lr": 0.2}]
+        optimizer = package.SGD(groups, lr=0.5)
+        schedule = getattr(package.lr_scheduler, name)(optimizer, **settings)
+        rates.append([])
+        for _ in range(18):  # beyond T_max: PyTorch's recursion goes up again, as the cosine does
+            rates[-1].append(schedule.get_last_lr())
+            optimizer.step()
+            schedule.step()
+    near(np.array(rates[0]), np.array(rates[1]), 1e-14)
+
+
 # ---------------------------------------------------------------- attention layer and the whole encoder-decoder
 
 SRC, TGT, NEXT = np.array([[3, 1, 4, 0], [2, 2, 5, 1]]), np.array([[1, 3, 3], [1, 4, 0]]), np.array([[3, 3, 2], [4, 2, 0]])

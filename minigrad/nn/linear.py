@@ -1,9 +1,10 @@
-"""Linear: y = x W^T + b. Identity: y = x."""
+"""Linear: y = x W^T + b. Identity: y = x. Flatten: the same numbers with fewer axes."""
 
 import math
 
 from minigrad import functional as F
 from minigrad.creation import empty
+from minigrad.functions import flatten
 from minigrad.nn import init
 from minigrad.nn.module import Module, Parameter
 
@@ -38,3 +39,16 @@ class Identity(Module):
 
     def forward(self, x):
         return x
+
+
+class Flatten(Module):
+    """The axes from start_dim to end_dim as one; by default all but the first, the batch's."""
+
+    def __init__(self, start_dim=1, end_dim=-1):
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, x):
+        return flatten(x, self.start_dim, self.end_dim)
+
+    def extra_repr(self):
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"

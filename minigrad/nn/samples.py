@@ -21,6 +21,7 @@ for _activation in (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softmax, 
     layer(_activation.__name__, _activation, (3, 4))
 for _activation in (nn.LeakyReLU, nn.ELU, nn.Softplus, nn.LogSigmoid, nn.LogSoftmax, nn.Hardtanh, nn.ReLU6):
     layer(_activation.__name__, _activation, (3, 4))
+layer("Flatten", nn.Flatten, (2, 3, 4))
 layer("Sequential", lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), (2, 3))
 SAMPLES.append(Sample("layer", "Embedding", lambda rng: (_Tokens(nn.Embedding(5, 3, padding_idx=0)).double(), [])))
 SAMPLES.append(Sample("layer", "CrossEntropyLoss", lambda rng: (lambda x: nn.CrossEntropyLoss()(x, np.array([1, 0])), [leaf(rng.standard_normal((2, 3)))])))  # fmt: skip

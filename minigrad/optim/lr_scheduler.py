@@ -5,6 +5,8 @@ As in PyTorch: a schedule sets the rate for step 0 when it is made; call schedul
 
 import math
 
+from minigrad import explain
+
 
 class LambdaLR:
     """The rate is each group's first rate times factor(step)."""
@@ -16,7 +18,10 @@ class LambdaLR:
 
     def _set(self):
         for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            group["lr"] = float(base * self.factor(self.last_epoch))
+            group["lr"] = float(self._rate(base))
+
+    def _rate(self, base):
+        return base * self.factor(self.last_epoch)
 
     def step(self):
         self.last_epoch += 1
@@ -59,3 +64,29 @@ class WarmupCosineLR(LambdaLR):
             return min_factor + (1 - min_factor) * 0.5 * (1 + math.cos(math.pi * done))
 
         super().__init__(optimizer, factor)
+
+
+class CosineAnnealingLR(LambdaLR):
+    """From the first rate down to eta_min at step T_max along half a cosine, and up again from there (Loshchilov and Hutter 2017)."""
+
+    def __init__(self, optimizer, T_max, eta_min=0.0):
+        if T_max < 1:
+            raise ValueError(f"T_max, the steps on the way down, must be at least 1, got {T_max}.")
+        self.eta_min = eta_min
+        super().__init__(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * step / T_max)))
+
+    def _rate(self, base):
+        return self.eta_min + (base - self.eta_min) * self.factor(self.last_epoch)
+
+
+class StepLR(LambdaLR):
+    """gamma times less after every step_size steps."""
+
+    def __init__(self, optimizer, step_size, gamma=0.1):
+        if step_size < 1:
+            raise ValueError(f"The rate must hold for at least one step, got step_size {step_size}.")
+        super().__init__(optimizer, lambda step: gamma ** (step // step_size))
+
+
+def __getattr__(name):
+    raise explain.Missing(__name__, name)
