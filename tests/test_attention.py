@@ -126,6 +126,17 @@ def test_kernel_and_definition_agree_in_value_and_gradients(mask):
     check_tiers(lambda: F.scaled_dot_product_attention(*inputs, mask), inputs, 1e-13)
 
 
+@pytest.mark.parametrize("shared", (False, True), ids=("a head each", "shared keys"))
+@pytest.mark.parametrize("queries", (128, 131, 257))
+def test_a_causal_mask_taken_half_by_half_agrees_with_the_definition(queries, shared):
+    """From 128 queries on the kernel leaves out what no query sees: here beside keys that are padding, and dropout."""
+    inputs = leaf(2, 2, queries, 3, seed=1), *(leaf(2, 1 if shared else 2, queries, 3, seed=seed) for seed in (2, 3))
+    rng = np.random.default_rng(0)
+    mask = causal_mask(queries).data & (rng.random((2, 1, 1, queries)) > 0.2)
+    kept = 1.25 * (rng.random((2, 2, queries, queries)) > 0.2)
+    check_tiers(lambda: F.attention(*inputs, mask, kept, 0.7), inputs)
+
+
 @masks
 def test_multi_head_attention_is_the_heads_side_by_side(mask):
     attention, x = MultiHeadAttention(6, 2).double(), leaf(2, 4, 6)

@@ -12,7 +12,44 @@ from minigrad.kernels.products import filled
 SAFE = 30.0  # exp(30) times large values is far from the end of float32, a small gradient over exp(30) far from its beginning
 
 
+WIDE = 128  # from so many queries on, what a causal mask hides is worth leaving out
+
+
 def attention(q, k, v, mask, kept, scale):
+    """Where the first half of the queries sees the first half of the keys only, as with a causal mask, each half of the queries
+    by itself: a quarter of the scores need not be computed."""
+    half = hidden_half(q, k, mask)
+    if not half:
+        return dense(q, k, v, mask, kept, scale)
+    early, late = halves(half, q, k, v, mask, kept)
+    y = np.empty_like(q, np.result_type(q, v), shape=(*lead_of(q, k, v), q.shape[-2], v.shape[-1]))
+    y[..., :half, :], first = attention(*early, scale)
+    y[..., half:, :], second = dense(*late, scale)
+    return y, (first, second)
+
+
+def hidden_half(q, k, mask):
+    """How many queries see no key beyond their number, if it is half of them; else 0."""
+    length = q.shape[-2]
+    if mask is None or mask.dtype != bool or length < WIDE or mask.shape[-2:] != (length, k.shape[-2]) or length != k.shape[-2]:
+        return 0
+    half = length // 2
+    return 0 if mask[..., :half, half:].any() else half
+
+
+def halves(half, q, k, v, mask, kept):
+    """(the arguments of the first queries with the keys they see, those of the other queries with all keys)."""
+    early, late = np.s_[..., :half, :], np.s_[..., half:, :]
+    square = np.s_[..., :half, :half]
+    first = (q[early], k[early], v[early], mask[square], None if kept is None else kept[square])
+    return first, (q[late], k, v, mask[late], None if kept is None else kept[late])
+
+
+def lead_of(*arrays):
+    return np.broadcast_shapes(*(x.shape[:-2] for x in arrays))
+
+
+def dense(q, k, v, mask, kept, scale):
     """With e = exp(scores, masked): p = e / its row sums, y = (p kept) v. Saved: p, and q, k and v as they were used.
 
     Scores within +-SAFE need no shift by the row's maximum, so their rows are not searched for it. The same look at the
@@ -41,7 +78,8 @@ def attention(q, k, v, mask, kept, scale):
 
 
 def turned(x, scale):
-    """scale x^T, for a product with it: dense, since products of small matrices take twice as long with a factor that is read along its columns."""
+    """scale x^T, for a product with it: dense, since a small product takes twice as long with a factor that is read along its
+    columns."""
     return np.multiply(x.mT, np.asarray(scale, x.dtype), order="C")
 
 
@@ -50,8 +88,7 @@ def product(a, b, like):
     merging them again is no copy."""
     if like.flags.c_contiguous:
         return a @ b
-    lead = a.shape[:-2] if a.shape[:-2] == b.shape[:-2] else np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    out = np.empty_like(like, np.result_type(a, b), shape=(*lead, a.shape[-2], b.shape[-1]))
+    out = np.empty_like(like, np.result_type(a, b), shape=(*lead_of(a, b), a.shape[-2], b.shape[-1]))
     return np.matmul(a, b, out=out)
 
 
@@ -80,9 +117,26 @@ def shifted_exp(scores, mask):
 
 
 def attention_backward(g, y, saved, needs, q, k, v, mask, kept, scale):
+    """dq half by half; to dk and dv of the first keys both halves of the queries add."""
+    half = hidden_half(q, k, mask)
+    if not half:
+        return dense_backward(g, y, saved, needs, q, k, v, mask, kept, scale)
+    early, late = halves(half, q, k, v, mask, kept)
+    first = attention_backward(g[..., :half, :], y[..., :half, :], saved[0], needs, *early, scale)
+    dq, dk, dv, *none = dense_backward(g[..., half:, :], y[..., half:, :], saved[1], needs, *late, scale)
+    if needs[0]:
+        dq_late, dq = dq, np.empty_like(q, g.dtype, shape=(*dq.shape[:-2], *q.shape[-2:]))
+        dq[..., :half, :], dq[..., half:, :] = first[0], dq_late
+    for d, of_first in ((dk, first[1]), (dv, first[2])):
+        if d is not None:
+            d[..., :half, :] += of_first
+    return dq, dk, dv, *none
+
+
+def dense_backward(g, y, saved, needs, q, k, v, mask, kept, scale):
     """dv = (p kept)^T g. Through the softmax ds = p (dp - sum over keys of dp p), dp = (g v^T) kept, and that sum is the sum of
-    g y over the width, since y = (p kept) v. Then dq = scale ds k, dk = scale ds^T q; the scale goes into v^T and y, which are smaller,
-    unless a mask wants ds itself."""
+    g y over the width, since y = (p kept) v. Then dq = scale ds k, dk = scale ds^T q. The scale goes into v^T and into that sum,
+    which are smaller, unless a mask wants ds itself."""
     p, q, k, v = saved
     early, late = (1, scale) if needs[3] else (scale, 1)
     ds = g @ turned(v, early)
@@ -94,7 +148,8 @@ def attention_backward(g, y, saved, needs, q, k, v, mask, kept, scale):
     for d in (dq, dk) if needs[3] else ():
         if d is not None:
             d *= np.asarray(late, d.dtype)
-    return dq, dk, product((p if kept is None else p * kept).mT, g, v) if needs[2] else None, ds if needs[3] else None, None, None
+    dv = product((p if kept is None else p * kept).mT, g, v) if needs[2] else None
+    return dq, dk, dv, ds if needs[3] else None, None, None
 
 
 defkernel(F.attention, attention, attention_backward)

@@ -385,9 +385,9 @@ print(inspect.getsource(attention_weights))
 
 # %% [markdown]
 # `minigrad/kernels/attention.py` has the **kernel**: forward and backward by hand, as above, with three savings. The scale is
-# put into $q$, which is smaller than the scores; the softmax's division is done on the output instead of the weights, since
-# $(E/t)V = (EV)/t$ for row sums $t$; and $r_i$ is computed as $G_i \cdot O_i$. `F.scaled_dot_product_attention` uses the
-# kernel unless you ask for definitions.
+# put into $K^T$, which is smaller than the scores; where scores are small, as they nearly always are, no row is searched for its
+# maximum; and $r_i$ is computed as $G_i \cdot O_i$. `F.scaled_dot_product_attention` uses the kernel unless you ask for
+# definitions.
 
 # %%
 leaves = [mg.tensor(x, requires_grad=True) for x in (q, k, v)]
