@@ -28,6 +28,7 @@ JOBS = {  # name -> the file that has its cases
     "scalar": "benchmarks.scalar",
     "attention": "benchmarks.attention",
     "decoding": "benchmarks.decoding",
+    "smollm2": "benchmarks.smollm2",
     "gradcheck": "benchmarks.gradcheck",
     "overhead": "benchmarks.overhead",
     "tricks": "benchmarks.tricks",

@@ -26,7 +26,7 @@ def losses(side, steps):
     return [step(number) for number in range(steps)]
 
 
-COMPILING = ("jax", "tinygrad")  # which takes longer than all the others together
+COMPILING = ("jax", "tinygrad", "transformers")  # which take longer than all the others together, to compile or to load
 ALIKE = ("tiny", "small", "large")  # other sizes of reference
 SPOILING = ("tricks",)  # its sides change their whole process
 CASES = [

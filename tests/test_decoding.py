@@ -61,6 +61,40 @@ def test_prompts_of_different_lengths_give_in_a_batch_what_each_gives_alone(make
     assert together == [naive(model, p, 12) for p in prompts]
 
 
+def by_the_long_way(model, rows, cache):
+    """Logits (B, T, V), token after token, with the same modules and a cache, but recorded, so that nothing is left out."""
+    layers = model.new_cache() if cache else None
+    return np.concatenate([model(rows[:, [t]], cache=layers).data for t in range(rows.shape[1])], 1) if cache else model(rows).data
+
+
+@models
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+@pytest.mark.parametrize("cache", (True, False))
+def test_without_recording_the_logits_are_those_with_it(make, dtype, cache):
+    model = shaken(make()).to(dtype).eval()
+    rows = np.array([tokens(8), tokens(8)[::-1]])
+    recorded = by_the_long_way(model, rows, cache)
+    with mg.no_grad():
+        near(by_the_long_way(model, rows, cache), recorded, 50 * np.finfo(dtype).eps)
+        near(model(rows, last=True).data, recorded[:, -1:], 50 * np.finfo(dtype).eps)
+        assert model(rows, last=True).dtype == dtype
+
+
+@models
+def test_without_recording_whoever_looks_still_hears_of_every_op_and_its_module(make):
+    model, heard = shaken(make()).eval(), []
+
+    def note(fun, arrays, out):
+        heard.append((fun.__name__, mg.modes.current_module.get()))
+
+    with mg.no_grad(), mg.modes.Mode(mg.modes.tracing, note):
+        model(np.array([tokens(4)]))
+    named = {id(module) for module in model.modules()}
+    assert {"linear", "attention", "split_heads"} <= {name for name, _ in heard} and all(id(module) in named for _, module in heard)
+    with mg.no_grad():
+        assert mg.modes.current_module.get() is None
+
+
 @models
 def test_logits_with_and_without_cache_agree_at_every_step(make):
     model = shaken(make()).eval()

@@ -376,8 +376,9 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_26_views_share_the_count_of_writes_both_ways(view):
-    x = leaf(3, 3)
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+def test_26_views_share_the_count_of_writes_both_ways(view, dtype):
+    x = mg.tensor(leaf(3, 3).data.astype(dtype), requires_grad=True)
     with mg.no_grad():
         seen = view(x)
     assert np.shares_memory(seen.data, x.data)

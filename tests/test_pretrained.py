@@ -20,7 +20,7 @@ from models.bert import BERT
 from models.decoding import generate, stream
 from models.gpt import GPT
 from models.llama import GrowingCache, Llama
-from models.pretrained.packed import pack
+from models.pretrained.packed import pack, unpack
 from models.pretrained.wordpiece import WordPiece
 
 LLAMA = {"model_type": "llama", "vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -176,8 +176,17 @@ def test_rounding_to_bfloat16_is_to_the_nearest_even():
     x = np.array([1.0, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, -2.5], np.float32)
     back = (pack(x, "bfloat16").astype(np.uint32) << 16).view(np.float32)
     same(back, np.array([1.0, 1.0, 1 + 2**-6, 1 + 2**-7, -2.5], np.float32))
-    with refuses(ValueError, "65,504", "bfloat16"):
-        pack(np.array([1e5], np.float32), "float16")
+    for number in (1e5, np.nan):
+        with refuses(ValueError, "65,504", "bfloat16"):
+            pack(np.array([number], np.float32), "float16")
+
+
+def test_every_packed_number_is_unpacked_to_itself():
+    every = np.arange(2**16, dtype=np.uint16)
+    halves = every.view(np.float16)[np.isfinite(every.view(np.float16))]
+    same(unpack(halves, "float16"), halves.astype(np.float32))
+    assert (np.signbit(unpack(halves, "float16")) == np.signbit(halves)).all()
+    same(unpack(every, "bfloat16").view(np.uint32), every.astype(np.uint32) << 16)
 
 
 def test_the_growing_cache_gives_what_no_cache_gives_and_keeps_its_limit():
@@ -285,6 +294,7 @@ def test_names_that_are_missing_or_unknown_are_in_the_table(tmp_path):
 @pytest.mark.parametrize(
     "config, words",
     (
+        ({**LLAMA, "model_type": ["llama"]}, ("['llama']", "bert, gpt2, llama")), ({**LLAMA, "rms_norm_eps": -1}, ("rms_norm_eps = -1", "above 0")), ({**LLAMA, "rope_theta": "x"}, ("rope_theta", "above 0")),
         ({**LLAMA, "model_type": "mamba"}, ("'mamba'", "bert, gpt2, llama")),
         ({**LLAMA, "rope_scaling": {"rope_type": "llama3"}}, ("stretches the rotary positions",)),
         ({**LLAMA, "hidden_act": "gelu"}, ("hidden_act = 'gelu'", "'silu'")),

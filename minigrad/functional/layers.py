@@ -25,8 +25,9 @@ def embedding(index, weight, padding_idx=None):
     if numbers.dtype.kind not in "iu":
         raise TypeError(f"embedding: the index must be whole numbers, got {numbers.dtype}.")
     rows = weight.shape[0]
-    if numbers.size and (numbers.min() < 0 or numbers.max() >= rows):
-        wrong = numbers.min() if numbers.min() < 0 else numbers.max()
+    least, largest = (numbers.item(),) * 2 if numbers.size == 1 else (numbers.min(initial=0), numbers.max(initial=0))
+    if least < 0 or largest >= rows and numbers.size:
+        wrong = least if least < 0 else largest
         raise IndexError(f"embedding: token id {wrong} is outside the vocabulary of {rows} (0..{rows - 1}).")
     return rows_of(weight, numbers, padding_idx)
 

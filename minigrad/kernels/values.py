@@ -4,6 +4,8 @@ Knows no gradients; whatever is out of the ordinary it leaves to the kernel itse
 A kernel's forward and its value here are the same to rounding; tests hold them together.
 """
 
+import math
+
 import numpy as np
 
 from minigrad import functional as F
@@ -42,6 +44,8 @@ def rms_norm_value(x, weight, eps, axes):
 
 
 def _inverse_root_mean_square(x, eps, n):
+    if len(x) == 1 and eps > 0:  # arithmetic on one number is faster in Python
+        return math.sqrt(n / (float(x[0].dot(x[0])) + n * eps))
     squares = np.vecdot(x, x)
     squares += n * eps
     np.divide(n, squares, out=squares)
