@@ -15,7 +15,7 @@ from minigrad import nn, saving, train, viz
 from minigrad.health import NORMS, layer_norms, layer_of
 from minigrad.trainer import Recipe, fit
 from minigrad.viz import svg
-from minigrad.viz.diary import AFTER, BEFORE, Diary, activation_scale, interval, titles
+from minigrad.viz.diary import AFTER, BEFORE, Diary, activation_scale, interval, shared, titles
 from models import recipes
 from models.attended import attended
 
@@ -83,6 +83,50 @@ def test_the_scale_of_activations_is_the_root_mean_square_of_what_a_layer_gives(
     assert list(scales) == ["0", "1"] and np.isclose(scales["0"], np.sqrt((hidden**2).mean()), rtol=1e-5)
 
 
+def test_layers_stand_in_forward_order_also_where_an_embedding_is_used_again():
+    recipe = recipe_of("dates", layers=2, norm="pre", d_ff=16, heads=2)
+    found = list(activation_scale(recipe, recipe.model()))
+    assert found == ["embedding", "positions", "encoder.0", "encoder.1", "encoder_norm", "decoder.0", "decoder.1", "decoder_norm", "the model itself"]
+
+
+def test_an_activation_that_layers_share_counts_for_the_layer_that_runs():
+    class Block(nn.Module):
+        def __init__(self, activation, scale):
+            self.activation, self.weight = activation, nn.Parameter(mg.tensor([scale]))
+
+        def forward(self, x):
+            return self.activation(x * self.weight) * 1.0
+
+    class Encoder(nn.Module):
+        def __init__(self):
+            relu = nn.ReLU()
+            self.layers = nn.ModuleList([Block(relu, 3.0), Block(relu, 5.0), Block(relu, 7.0)])
+
+        def forward(self, x):
+            x = x * 1.0
+            for layer in self.layers:
+                x = layer(x)
+            return x * 0.5
+
+    class Stacked(Plain):
+        def model(self):
+            return nn.ModuleDict({"encoder": Encoder(), "head": nn.Linear(2, 1)})
+
+        def loss(self, model, batch):
+            return model["head"](model["encoder"](mg.tensor(batch))).mean()
+
+    recipe = Stacked({})
+    scales = activation_scale(recipe, recipe.model())
+    assert list(scales) == ["encoder.layers.0", "encoder.layers.1", "encoder.layers.2", "encoder", "head"]
+    assert np.allclose(list(scales.values())[:4], [6, 30, 210, 105])
+
+
+def test_a_layer_in_two_places_is_one_layer():
+    block = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    model = nn.ModuleList([nn.Tanh(), block, block])
+    assert shared(model) == set()
+
+
 def test_layers_of_a_sequential_are_called_by_what_they_are(tmp_path):
     recipe = Plain({})
     model = nn.ModuleDict({"net": recipe.model()})
@@ -91,7 +135,7 @@ def test_layers_of_a_sequential_are_called_by_what_they_are(tmp_path):
     rows = fit(recipe, model["net"], diary)
     diary.finish(tmp_path, rows, {})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "In the order they ended: (1) 0 Linear, (2) 1 Linear" in page and '<th scope="row">0 Linear</th>' in page and "</svg>1 Linear</li>" in page
+    assert "In the order they first ended: (1) 0 Linear, (2) 1 Linear" in page and '<th scope="row">0 Linear</th>' in page and "</svg>1 Linear</li>" in page
 
 
 def test_a_diary_changes_nothing_of_the_training():

@@ -86,7 +86,7 @@ class Diary:
         gradient = dict(title="gradients by layer, as the steps use them", xlabel="step", ylabel="length of the gradient", curves=norms, log=True)
         names = list(scales[BEFORE])
         depth = {when: {names.index(layer) + 1: size for layer, size in scale.items() if layer in names} for when, scale in scales.items()}
-        scale = dict(title="what the layers hand on, in the order they ended", xlabel="layer", ylabel="root mean square", curves=depth, log=True)
+        scale = dict(title="what the layers hand on, in the order they first ended", xlabel="layer", ylabel="root mean square", curves=depth, log=True)
         charts([gradient, scale], folder / "layers.png", in_order([called.get(name, name) for name in names]))
         return ["layers.png"]
 
@@ -105,13 +105,26 @@ def titles(model):
 
 @no_grad()
 def activation_scale(recipe, model):
-    """{layer: the root mean square of what it hands on} for the first batch, in the order in which the layers ended."""
+    """{layer: the root mean square of what it hands on} for the first batch, in the order in which the layers first ended: an
+    embedding that is used again stands where it was used first. What holds other layers stands where it ended last."""
     with model.evaluating():
         trace = trace_call(lambda: recipe.loss(model, recipe.batch(0)), model, outside=OUTSIDE)
-    last = {}
+    everywhere, layers = shared(model), {layer_of(path) for path, _ in model.named_modules()}
+    scale, layer = {}, None
     for step in trace.steps:
         if step.module != OUTSIDE:
-            layer = layer_of(step.module) or "the model's output"
-            last.pop(layer, None)  # so that the layers stand in the order in which they ended
-            last[layer] = (step.mean**2 + step.std**2) ** 0.5
-    return last
+            layer = layer if layer is not None and step.module in everywhere else layer_of(step.module)
+            if any(other.startswith(f"{layer}." if layer else "") for other in layers - {layer}):
+                scale.pop(layer, None)
+            scale[layer] = (step.mean**2 + step.std**2) ** 0.5
+    return {layer or "the model itself": size for layer, size in scale.items()}
+
+
+def shared(model):
+    """The paths of modules that stand in several layers, such as one GELU for all: which of them is running, their steps do not say.
+    A layer that is itself used in several places is not meant."""
+    layers = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        layers.setdefault(id(module), set()).add(layer_of(path))
+    several = {path for path, module in model.named_modules() if len(layers[id(module)]) > 1}
+    return {path for path in several if layer_of(path) not in several}

@@ -110,7 +110,7 @@ def _layers(rows, scales, title):
     places = [title(name, name) for name in names]
     charts = (
         svg.chart(curves, "How long each layer's gradient is, as the step uses it (shortened, where it was too long)", "step", "gradient norm", log=True),
-        svg.chart(depth, f"How large the numbers are that each layer hands on (root mean square, first batch). In the order they ended: {_text(in_order(places))}", "layer", "root mean square", log=True, places=places),
+        svg.chart(depth, f"How large the numbers are that each layer hands on (root mean square, first batch). In the order they first ended: {_text(in_order(places))}", "layer", "root mean square", log=True, places=places),
     )  # fmt: skip
     return f'<div class="charts">{"".join(charts)}</div>'
 
