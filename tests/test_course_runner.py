@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -453,6 +454,8 @@ def test_grade_gives_partial_credit_and_says_what_failed(course, capsys):
     rows = list(csv.DictReader(Path("out.csv").read_text(encoding="utf-8-sig").splitlines()))
     points = {name: [row["points"] for row in rows if row["learner"] == name] for name in ("ada", "blaise", "carl", "dora", "'=emil", "gauss", "hilbert")}
     assert points == {"ada": ["1.00", "1.00"], "blaise": ["0.00", "1.00"], "carl": ["0.00"] * 2, "dora": ["0.00", "1.00"], "'=emil": ["0.00"] * 2, "gauss": ["0.00"] * 2, "hilbert": ["0.00"] * 2}  # fmt: skip
+    assert [tuple(row.values()) for row in rows if row["learner"] == "fritz"] == [("fritz", "", "", "0", "0", "0.00", "no file lessonNN.py found")]
+    assert "2.00 of 2 points, 2 exercises in full" in text and "1.00 of 2 points, 1 exercise in full" in text
     said = {row["learner"]: row["what failed"] for row in rows if row["exercise"] == "double"}
     assert said["blaise"] == "You square: x * x grows too fast." and "not written yet" in said["carl"] and "loop" in said["dora"]
     assert "is a link" in said["gauss"] and "at most 1,000,000 are read" in said["hilbert"]
@@ -519,6 +522,12 @@ def test_the_handout_has_no_solutions_and_checks_all_the_same(tmp_path):
     given = tmp_path / "given" / "tutorials"
     first = lessons.lessons()[0]
     assert not list(given.rglob("checks.py"))
+    readme = (tmp_path / "given" / "README.md").read_text(encoding="utf-8")
+    assert f"{len(lessons.lessons())} lessons" in readme and "pip install -e ." in readme and "pytest" not in readme
+    for name in re.findall(r"`([a-z]+/[\w./]*)`", readme):
+        assert (tmp_path / "given" / name).exists(), name
+    for words in re.findall(r"^python -m tutorials (\w+)", readme, re.M):
+        assert words in ("doctor", "start", "check", "hint", "next")
     for lesson in lessons.lessons():
         text = (given / lesson.folder.name / "exercise.py").read_text(encoding="utf-8")
         assert "# solution" not in text and text == lesson.stub

@@ -76,7 +76,7 @@ def opened(table):
 
 
 def graded(learner, chosen, seed, keys):
-    """The Rows of one learner, for the lessons that there is a file of."""
+    """The Rows of one learner, for the lessons that there is a file of; if there is none, one of zeros."""
     rows, name = [], isolation.clean(learner.name)
     for lesson in chosen:
         source, problem = submitted(learner, lesson)
@@ -84,10 +84,11 @@ def graded(learner, chosen, seed, keys):
             continue
         own = [Row(name, lesson.number, judged(lesson, exercise, source, problem, seed, keys)) for exercise in lesson.names]
         full = sum(row.verdict.right for row in own)
-        print(f"  {name:<24} lesson {lesson.number}  {sum(row.points for row in own):5.2f} of {len(own)} points, {full} exercises in full")
+        print(f"  {name:<24} lesson {lesson.number}  {sum(row.points for row in own):5.2f} of {len(own)} points, {full} exercise{'s' * (full != 1)} in full")
         rows += own
     if not rows:
         print(f"  {name:<24} no file lessonNN.py found", file=sys.stderr)
+        rows = [Row(name, "", Verdict("", 0, 0, [("", "no file lessonNN.py found")]))]  # who handed in nothing has a row too
     return rows
 
 

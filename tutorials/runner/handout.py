@@ -10,11 +10,39 @@ from tutorials.runner.answers import key_of
 from tutorials.runner.lessons import FOLDER, CourseError, lessons
 
 ROOT = FOLDER.parent
-PARTS = ("minigrad", "models", "tutorials", "benchmarks", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+PARTS = ("minigrad", "models", "tutorials", "benchmarks", "setup.cfg", "pyproject.toml", "LICENSE")
+README = """# minigrad: the course
+
+From the derivative of *x y* to a trained Transformer, written by yourself in NumPy: {lessons} lessons with {exercises} exercises, about
+{hours} hours. This is a copy for learners: it holds what the exercises are checked with, and not their solutions.
+
+Python 3.11 or later is enough. Once, here in this folder:
+
+```
+pip install -e .
+python -m tutorials doctor       what this machine has, and what is missing
+```
+
+Then, wherever your work shall lie:
+
+```
+python -m tutorials              the map, and how far you are
+python -m tutorials start 1      puts the exercises of lesson 1 into my_minigrad/lesson01.py
+python -m tutorials check 1      tests your file, and explains
+python -m tutorials hint 1       a question; asked again, the idea; then nearly the line
+python -m tutorials next         what to do now
+```
+
+Read a lesson before its exercises: `tutorials/{first}/lesson.ipynb` in Jupyter, VS Code or Colab, or `lesson.py`, the same text as a
+plain script that runs. `tutorials/README.md` lists all lessons. What you hand in is your folder `my_minigrad`.
+
+The lessons build, piece by piece, what stands whole in `minigrad/` (the engine, layers and optimizers) and `models/` (attention,
+Transformers). `python -m minigrad.train` trains one, and `python -m minigrad.train --list` shows what else there is.
+"""
 
 
 def write(destination):
-    """Copy the project to a new folder, without solutions, wrong answers and tests."""
+    """Copy the project to a new folder, without solutions, wrong answers and tests, and with a README of its own."""
     if destination.exists():
         raise CourseError(f"{destination} is there already; handout writes a new folder only.")
     if not (ROOT / "setup.cfg").exists():
@@ -27,6 +55,7 @@ def write(destination):
             shutil.copytree(source, destination / name, ignore=leave)
         elif source.exists():
             shutil.copy2(source, destination / name)
+    (destination / "README.md").write_text(readme(), encoding="utf-8", newline="\n")
     for lesson in lessons():
         folder = destination / "tutorials" / lesson.folder.name
         (folder / "exercise.py").write_text(lesson.stub, encoding="utf-8", newline="\n")
@@ -34,3 +63,10 @@ def write(destination):
         (folder / "key.json").write_text(json.dumps(key) + "\n", encoding="utf-8")
     print(f"Saved {destination}: {len(lessons())} lessons without solutions. Try it: cd {destination} && pip install -e . && python -m tutorials")
     return 0
+
+
+def readme():
+    """The README with the course's numbers."""
+    minutes = sum(lesson.head["reading"] + lesson.head["exercises"] for lesson in lessons())
+    exercises = sum(len(lesson.names) for lesson in lessons())
+    return README.format(lessons=len(lessons()), exercises=exercises, hours=round(minutes / 60), first=lessons()[0].folder.name)
