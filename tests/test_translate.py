@@ -70,6 +70,9 @@ def test_numbers_are_learned_in_a_few_seconds_and_a_run_translates_without_its_p
     for more in ([], ["--beam", "3"]):
         assert generate.main([str(folder), "728", *more]) == 0
         assert "hundred" in capsys.readouterr().out
+    assert generate.main([str(folder), "728"]) == 0 and capsys.readouterr().err == ""
+    assert generate.main([str(folder), "q7 中q"]) == 0
+    assert "minigrad.generate: ' ' 'q' '中' stood in no sentence that the model learned from" in capsys.readouterr().err
     assert generate.main([str(folder), "1 " * 100]) == 2
     assert "too long for the model, which reads up to 64" in capsys.readouterr().err
     assert generate.main([str(folder), " "]) == 2 and "no sentence to translate" in capsys.readouterr().err

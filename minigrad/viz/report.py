@@ -221,7 +221,7 @@ def environment(threads):
 
 def _said(settings):
     """What can be read of the settings: no vocabulary, and of whole paths, which name a machine's folders, the last part."""
-    short = {name: value for name, value in settings.items() if name != "vocabulary"}
+    short = {name: value for name, value in settings.items() if name not in ("vocabulary", "seen")}
     return {name: Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value for name, value in short.items()}
 
 

@@ -4,6 +4,7 @@ A pairs file has a source, a tab and its target on each line (minigrad/data/pair
 with several translations is on one side only, and no seed moves it to the other.
 """
 
+import warnings
 from functools import cached_property
 from itertools import zip_longest
 
@@ -40,6 +41,7 @@ class Translate(Pairs):
         self.max_len = self.max_new = self.settings["context"] + 1  # with the start, or the end
         if not known:
             self.note, self.settings["example"] = self._note(), min(self.held["validation"], key=hard_to_type)
+            self.settings["seen"] = "".join(sorted({c for source, _ in self.parts["training"] for c in source}))
         self.example = self.settings.get("example", "")  # a run remembers it too
 
     @property
@@ -115,6 +117,14 @@ class Translate(Pairs):
         if len(numbers) > self.settings["context"]:
             raise ValueError(f"A sentence of {len(numbers)} tokens is too long for the model, which reads up to {self.settings['context']}; give it in parts.")  # fmt: skip
         return numbers
+
+    def stream(self, model, prompt, **options):
+        """The translation; with a warning where it can only be a guess, because BPE spells any character, learned or not."""
+        seen = self.settings.get("seen", prompt)  # a run of before did not remember it
+        if unseen := sorted(set(prompt.strip()) - set(seen)):
+            shown = " ".join(map(repr, unseen[:10])) + (" ..." if len(unseen) > 10 else "")
+            warnings.warn(f"{shown} stood in no sentence that the model learned from; what it makes of that is a guess.", stacklevel=2)
+        yield from super().stream(model, prompt, **options)
 
     def decode(self, numbers):
         return self.vocabulary.decode(numbers)
