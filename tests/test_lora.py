@@ -12,6 +12,7 @@ from minigrad import nn, no_grad, optim
 from minigrad.gradcheck import gradcheck
 from minigrad.trainer import fit
 from models import pretrained
+from models.attended import recorded
 from models.bert import BERT
 from models.classifier import Classifier, padded
 from models.gpt import GPT
@@ -214,6 +215,16 @@ def test_minilm_with_a_head_and_lora_has_pytorchs_loss_and_gradients():
     assert len(narrow) == 2 * 2 * 6 + 2
     for name, theirs in narrow.items():
         assert np.abs(ours[name].grad.data - theirs.grad.numpy()).max() < 1e-4 * theirs.grad.abs().max().item(), name
+
+
+@pytest.mark.slow
+def test_what_the_fine_tuned_classifier_looks_at_can_be_seen():
+    minilm()
+    recipe = find(str(Path(__file__).parent.parent / "tutorials" / "finetuning.py"))({})
+    name, rows = recorded(recipe, recipe.model().eval(), "Umbrellas in Rome?")
+    assert name.split(" → ")[1] in ("weather", "alarm", "music", "travel", "food", "money")
+    assert len(rows) == 6 and {row.kind for row in rows} == {"encoder"} and rows[0].keys == ["[CLS]", "umbrella", "##s", "in", "rome", "?", "[SEP]"]
+    assert rows[0].weights.shape == (12, 7, 7) and np.allclose(rows[0].weights.sum(-1), 1, atol=1e-5)
 
 
 @pytest.mark.slow
