@@ -120,7 +120,7 @@ def _setting(text, recipe):
     name, equals, value = text.partition("=")
     name, defaults = name.strip().replace("-", "_"), {**GENERAL, **recipe.defaults}
     if not equals and name in defaults:
-        raise UsageError(f"--set {name} needs its value too: --set {name}={defaults[name]}.")
+        raise UsageError(f"--set takes NAME=VALUE, and {name} stands there without a value; write --set {name}={defaults[name]}.")
     if not equals or name not in defaults:
         raise UsageError(f"--set takes NAME=VALUE with a setting of the recipe {recipe.name} ({', '.join(defaults)}), got {text!r}{meant(name, defaults)}.")
     kind = type(defaults[name])

@@ -35,7 +35,7 @@ class Checkpoints:
     def __init__(self, folder, training, log, better, warn, every=None, minutes=1.0, keep=2, extra=None):
         self.folder, self.training, self.log, self.better, self.warn = Path(folder), training, log, better, warn
         self.every, self.minutes, self.keep, self.extra = every, minutes, keep, extra or {}
-        self.best, self.saved, self._last, self._said = None, [], time.monotonic(), None
+        self.best, self.saved, self.weights_of, self._last, self._said = None, [], None, time.monotonic(), None  # weights_of: the step of those in WEIGHTS
 
     def go_on(self, checkpoint):
         """Take over what a checkpoint says of those before it; files of later steps, which could not be read, do not count."""
@@ -66,6 +66,7 @@ class Checkpoints:
         try:
             self.log.flush(lasting=True)
             saving.save_tensors(self.folder / WEIGHTS, self.training.model.state_dict())
+            self.weights_of = self.training.done
             (self.folder / FOLDER).mkdir(exist_ok=True)
             write(path_of(self.folder, self.training.done), {**self.training.state(), "best": self.best, **self.extra})
         except (saving.FileProblem, TrainingError) as problem:

@@ -8,10 +8,8 @@ from minigrad.configs import NAME as CONFIG
 from minigrad.running import LOG, Run, surroundings
 from minigrad.sharing import cores
 from minigrad.showing import RESULT
-from minigrad.trainer import Training, TrainingError
+from minigrad.trainer import ROW, Training, TrainingError
 from minigrad.viz.report import is_number
-
-COLUMNS = ("step", "loss", "lr", "gradient norm", "seconds")  # of every row
 
 
 class ResumeProblem(ValueError):
@@ -165,4 +163,4 @@ def _cut(log, done, warn):
 
 
 def _sound(row, step):
-    return row.get("step") == step and all(is_number(row.get(column)) for column in COLUMNS)
+    return row.get("step") == step and all(is_number(row.get(column)) for column in ROW)

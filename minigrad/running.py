@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from minigrad import saving, showing, viz
-from minigrad.checkpoints import WEIGHTS, Checkpoint, Checkpoints
+from minigrad.checkpoints import WEIGHTS, Checkpoint, Checkpoints, found
 from minigrad.distributed import Ranks
 from minigrad.health import Health, sick_weights
 from minigrad.interruption import Interruption
@@ -60,6 +60,8 @@ def carry_on(run, attended, say):
         except KeyboardInterrupt:
             print(f"Stopped at once, after {training.done} steps; {left(run, checkpoints)}")
             return stop.status
+        except saving.FileProblem as problem:
+            raise saving.FileProblem(f"{problem} Once there is room, {left(run, checkpoints)}") from None
         except Exception as error:
             broken(run, diary, checkpoints, error, say)
             raise
@@ -92,7 +94,8 @@ def learn(training, show, checkpoints, stop):
         checkpoints.after(row)
         if training.sharing.over(stop.asked, training.over) if isinstance(training.sharing, Ranks) else stop.asked:
             break
-    checkpoints.save()
+    if not checkpoints.save() and training.over and checkpoints.weights_of != training.done:
+        raise saving.FileProblem("The weights of the last step could not be saved, so the run is not finished.")
 
 
 def broken(run, diary, checkpoints, error, say):
@@ -117,7 +120,7 @@ def test(run, diary, say):
         say(f"\nStopped before the test was over; the weights are in {run.folder}. {'To test them' if run.training.over else 'To go on'}: {again(run)}")
         return 130
     except OSError as error:
-        raise saving.FileProblem(f"What came of it could not be saved in {run.folder}: {error.strerror}. The weights are kept. To try it again: {again(run)}") from None  # fmt: skip
+        raise saving.FileProblem(f"What came of it could not be saved in {run.folder}: {error.strerror}. {kept_or_not(run)} To try it again: {again(run)}") from None  # fmt: skip
     return 0
 
 
@@ -135,6 +138,13 @@ def left(run, checkpoints):
     """What a stopped run has left, and how to go on."""
     kept = f"its last checkpoint is of step {checkpoints.saved[-1]}" if checkpoints.saved else "it has no checkpoint"
     return f"{kept}. To go on: {again(run)}"
+
+
+def kept_or_not(run):
+    steps = [step for step, _ in found(run.folder)]
+    if run.training.done in steps:
+        return "The weights are kept."
+    return f"The last checkpoint is of step {steps[0]}." if steps else "There is no checkpoint either, so what was learned is lost."
 
 
 def again(run):

@@ -111,10 +111,13 @@ def load_noted(path):
 
     try:
         _size(path)
+        open(path, "rb").close()  # whose reason is the true one, where it may not be read
         with safe_open(path, framework="numpy") as file:
             arrays, note = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}
     except (AttributeError, TypeError, KeyError) as kind:
         raise FileProblem(f"{path} holds numbers of type {kind}, which NumPy does not have; convert them to float32 first.") from None
+    except PermissionError as error:
+        raise FileProblem(f"{path} could not be read: {error.strerror}.") from None
     except (OSError, ValueError, OverflowError, SafetensorError) as error:
         if isinstance(error, FileProblem):
             raise
@@ -128,6 +131,8 @@ class Lines:
 
     def __init__(self, path):
         self.path, self.rows, self._waiting, self._end = path, [], [], 0
+        if os.path.exists(path):
+            _size(path)  # a pipe would never open
         try:
             self._file = open(path, "a+b", buffering=0)
         except OSError as error:

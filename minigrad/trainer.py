@@ -12,6 +12,7 @@ import zlib
 import numpy as np
 
 from minigrad import optim, random
+from minigrad._tensor import Tensor
 from minigrad.accumulation import backward_in_parts, cut
 from minigrad.data.loader import nan_in
 from minigrad.health import first_bad
@@ -28,6 +29,7 @@ class NotFinite(TrainingError):
 
 
 GENERAL = {"steps": 1000, "batch_size": 32, "lr": 1e-3, "accumulate": 1}  # the settings of every recipe, unless its defaults say otherwise
+ROW = ("step", "loss", "lr", "gradient norm", "seconds")  # what every row holds
 SHARES = ("dropout", "label_smoothing")  # settings that are a part of 1
 
 
@@ -316,6 +318,10 @@ def fingerprint(value, so_far=0):
 
 def _figures(recipe, model):
     figures = recipe.evaluate(model)
+    if not isinstance(figures, dict):
+        raise TrainingError(f"The recipe's evaluate(model) must give a dict of figures by name, got {figures!r:.60}.")
+    if taken := [name for name in figures if name in ROW]:
+        raise TrainingError(f"The recipe's evaluate(model) gives a figure named {taken[0]!r}, as the step's own is; give it another name, such as 'test {taken[0]}'.")
     if recipe.metric is not None and recipe.metric not in figures:
         raise TrainingError(f"The recipe's metric is {recipe.metric!r}, but evaluate(model) gives {', '.join(figures) or 'nothing'}.")
     return figures
@@ -323,6 +329,8 @@ def _figures(recipe, model):
 
 def _check(batch, step):
     """Sentences for a batch that cannot be learned from."""
+    if not hasattr(_first(batch), "__len__"):
+        raise TrainingError(f"The recipe's batch(step) must give arrays, or a tuple of them, and gave {_first(batch)!r:.60} at step {step + 1}.")
     if len(_first(batch)) == 0:
         raise TrainingError(f"The batch of step {step + 1} is empty; the recipe's batch(step) must give at least one example.")
     if place := nan_in(batch):
@@ -337,8 +345,12 @@ def lower_rate(recipe):
 def _backward(recipe, model, batch):
     """The loss of a batch, as a number; its gradients are left in the parameters."""
     loss = recipe.loss(model, batch)
+    if not isinstance(loss, Tensor):
+        raise TrainingError(f"The recipe's loss(model, batch) must give a Tensor, computed from what the model gives, and gave {loss!r:.60}.")
     if loss.numel() != 1:
         raise TrainingError(f"The recipe's loss has shape {loss.shape}; training needs a single number, such as its .mean().")
+    if not loss.requires_grad:
+        raise TrainingError("The recipe's loss has no history, so there is no gradient: compute it from the model's output, without no_grad, .data or .item().")
     number = loss.item()
     if math.isfinite(number):
         loss.backward()

@@ -58,9 +58,14 @@ def is_gpt(state):
 
 
 def _array(value):
-    """The numbers of a tensor, ours or PyTorch's, or of an array."""
+    """A copy of the numbers of a tensor, ours or PyTorch's, or of an array; of bfloat16, which NumPy does not have, as float32."""
     value = value.detach() if hasattr(value, "detach") else value
-    return value.cpu().numpy() if hasattr(value, "cpu") else np.asarray(value)
+    if str(getattr(value, "dtype", "")) == "torch.bfloat16":
+        value = value.float()
+    found = np.array(value.cpu().numpy() if hasattr(value, "cpu") else value)
+    if found.dtype.kind not in "fiub":
+        raise TypeError(f"A state holds tensors or arrays by name, got {value!r:.60}.")
+    return found
 
 
 # ---------------------------------------------------------------- layers and stacks of them

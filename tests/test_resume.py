@@ -483,7 +483,7 @@ def test_a_disk_that_stays_full_loses_nothing_that_was_saved(tmp_path, no_test):
     words = [*DATES, "--d-model", "32", "--steps", "8", "--save-every", "3"]
     train.main([*words, "--out", str(tmp_path / "whole")])
     done = ended("full", 4, *words, "--out", tmp_path / "run")
-    assert done.returncode in (0, 2) and "could not be written: File too large" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and "so the run is not finished" in done.stderr and "could not be written: File too large" in done.stderr and "Traceback" not in done.stderr
     assert [step for step, _ in checkpoints.found(tmp_path / "run")] == [3, 0] and not [*(tmp_path / "run").rglob(".*.part")]
     assert train.main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
     assert same_runs(tmp_path / "run", tmp_path / "whole")
@@ -654,3 +654,25 @@ def test_checkpoints_of_a_newer_minigrad_are_left_alone(stopped, monkeypatch, ca
     monkeypatch.setattr(checkpoints, "VERSION", 0)
     assert train.main(["--resume", str(stopped)]) == 2
     assert "written by a newer minigrad" in capsys.readouterr().err and bytes_of(stopped) == before
+
+
+def test_what_may_not_be_read_or_never_ends_is_a_sentence(stopped, monkeypatch, capsys):
+    (stopped / "metrics.jsonl").rename(stopped / "rows")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(stopped / "metrics.jsonl")
+        assert train.main(["--resume", str(stopped)]) == 2 and "metrics.jsonl is a pipe or a device" in capsys.readouterr().err
+        (stopped / "metrics.jsonl").unlink()
+    (stopped / "rows").rename(stopped / "metrics.jsonl")
+    before = bytes_of(stopped)
+    read = open
+
+    def locked(path, *how, **more):
+        if "checkpoints" in str(path):
+            raise PermissionError(13, "Permission denied")
+        return read(path, *how, **more)
+
+    monkeypatch.setattr(saving, "open", locked, raising=False)
+    assert train.main(["--resume", str(stopped)]) == 2
+    assert "could not be read: Permission denied" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert bytes_of(stopped) == before

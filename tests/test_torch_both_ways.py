@@ -320,3 +320,14 @@ def test_what_cannot_be_handed_over_is_a_sentence(tmp_path, capsys):
 def test_the_training_program_in_pytorch_is_short():
     lines = (ROOT / "tutorials" / "outgrowing" / "ddp.py").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 80 and "80\nlines" in PAGE
+
+
+def test_a_state_is_copied_and_bfloat16_is_widened_and_what_is_none_is_a_sentence():
+    torch = pytorch()
+    theirs = {"weight": torch.ones(2, 3), "scale": torch.tensor([1.5, 2.0], dtype=torch.bfloat16)}
+    state = from_torch(theirs)
+    theirs["weight"].zero_()
+    assert state["weight"].min() == 1 and state["scale"].dtype == np.float32 and state["scale"].tolist() == [1.5, 2.0]
+    for wrong in ("x", {"a": torch.ones(1)}):
+        with pytest.raises(TypeError, match="A state holds tensors or arrays by name"):
+            from_torch({"weight": wrong})

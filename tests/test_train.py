@@ -480,3 +480,34 @@ def test_a_models_folder_in_the_way_is_said_or_does_no_harm(tmp_path):
                               env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})  # fmt: skip
         assert done.returncode == 0 or (done.returncode == 2 and "stands in front of it" in done.stderr)
         assert "Traceback" not in done.stderr
+
+
+class Wrong(Recipe):
+    """One mistake at a time."""
+
+    name, metric, defaults, mistake = "wrong", "error", dict(steps=2, batch_size=2, lr=1e-3), ""
+
+    def model(self):
+        return mg.nn.Linear(2, 1)
+
+    def batch(self, step):
+        return None if self.mistake == "batch" else np.ones((2, 2), np.float32)
+
+    def loss(self, model, batch):
+        loss = (model(batch) ** 2).mean()
+        return {"number": loss.item(), "history": loss.detach()}.get(self.mistake, loss)
+
+    def evaluate(self, model, final=False):
+        return {"none": None, "taken": {"error": 1.0, "loss": 2.0}}.get(self.mistake, {"error": 1.0})
+
+
+@pytest.mark.parametrize(("mistake", "said"), [
+    ("batch", "must give arrays, or a tuple of them, and gave None at step 1"), ("number", "must give a Tensor, computed from what the model gives"),
+    ("history", "has no history, so there is no gradient"), ("none", "must give a dict of figures by name, got None"),
+    ("taken", "a figure named 'loss', as the step's own is"),
+])  # fmt: skip
+def test_a_recipes_mistake_is_a_sentence(mistake, said):
+    recipe = type("It", (Wrong,), {"mistake": mistake})({})
+    with pytest.raises(TrainingError) as error:
+        fit(recipe, recipe.model())
+    assert said in str(error.value)

@@ -42,6 +42,14 @@ class Architecture:
             )
 
 
+    def positive(self, name, default):
+        """A number above 0 of the configuration, or the default where it says nothing."""
+        value = self.config.get(name)
+        if value is not None and not (type(value) in (int, float) and 0 < value < float("inf")):
+            raise FileProblem(f"The configuration says {name} = {value!r}, where a number above 0 is needed. Is the file whole?")
+        return default if value is None else value
+
+
 class Bert(Architecture):
     """BERT and its smaller kin, such as MiniLM. Models of sentences come without the head that fills in words."""
 
@@ -71,7 +79,7 @@ class Bert(Architecture):
         self.refuse("hidden_act", *ACTIVATIONS)
         model = BERT(c["vocab_size"], c["hidden_size"], c["num_attention_heads"], layers, c["intermediate_size"], c["max_position_embeddings"],
                      0.0, c.get("type_vocab_size", 2), c.get("pad_token_id") or 0, ACTIVATIONS[c.get("hidden_act", "gelu")])  # fmt: skip
-        return with_eps(model, c.get("layer_norm_eps", 1e-12))
+        return with_eps(model, self.positive("layer_norm_eps", 1e-12))
 
 
 class GPT2(Architecture):
@@ -96,7 +104,7 @@ class GPT2(Architecture):
         self.refuse("scale_attn_by_inverse_layer_idx", False)
         self.refuse("tie_word_embeddings", True)
         model = GPT(c["vocab_size"], c["n_embd"], c["n_head"], layers, c["n_positions"], 0.0, d_ff=c.get("n_inner"))
-        return with_eps(model, c.get("layer_norm_epsilon", 1e-5))
+        return with_eps(model, self.positive("layer_norm_epsilon", 1e-5))
 
 
 class LlamaLike(Architecture):
@@ -133,8 +141,9 @@ class LlamaLike(Architecture):
         scaling = c.get("rope_scaling") or rope
         if scaling.get("rope_type", scaling.get("type", "default")) != "default":
             raise FileProblem(f"The configuration stretches the rotary positions ({scaling}), which our Llama does not. Use another model.")
+        theta = rope.get("rope_theta") or self.positive("rope_theta", 10000.0)
         return Llama(c["vocab_size"], c["hidden_size"], c["num_attention_heads"], layers, self.kv_heads(), c["intermediate_size"],
-                     c["max_position_embeddings"], 0.0, rope.get("rope_theta", c.get("rope_theta", 10000.0)), "halves", c["rms_norm_eps"],
+                     c["max_position_embeddings"], 0.0, theta, "halves", self.positive("rms_norm_eps", 1e-6),
                      bool(c.get("tie_word_embeddings", False)), c.get("head_dim"))  # fmt: skip
 
 
@@ -144,7 +153,7 @@ KNOWN = {"bert": Bert, "gpt2": GPT2, "llama": LlamaLike}
 def architecture(config, where):
     """The Architecture of a configuration; a sentence for one that we do not have."""
     kind = config.get("model_type")
-    if kind not in KNOWN:
+    if not isinstance(kind, str) or kind not in KNOWN:
         raise FileProblem(f"{where} is a model of type {kind!r}; the types that are read are {', '.join(KNOWN)}.")
     return KNOWN[kind](config)
 
