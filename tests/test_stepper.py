@@ -451,6 +451,20 @@ def test_a_leaf_is_looked_at_by_a_click_and_by_the_keyboard(small_page):
         assert seen.quiet()
 
 
+PLACEHOLDER = """(() => {
+    const field = document.getElementById("search"), style = getComputedStyle(field), pen = document.createElement("canvas").getContext("2d");
+    pen.font = style.font;
+    return field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - pen.measureText(field.placeholder).width;
+})()"""
+
+
+@pytest.mark.parametrize("width", (1280, 820, 360))
+def test_what_the_search_field_says_fits_into_it(small_page, width):
+    with opened(small_page, width, 740) as seen:
+        assert seen.page.evaluate(PLACEHOLDER) > 16  # pixels left, for other fonts
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 @pytest.mark.parametrize("dark", (False, True))
 def test_on_a_telephone_nothing_is_wider_than_the_window(transformer_page, dark):
     with opened(transformer_page, 360, 740, dark) as seen:

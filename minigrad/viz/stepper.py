@@ -54,7 +54,7 @@ def beside(name):
 
 
 BODY = """<header><h1>{title}</h1>
-  <div id="finding"><input id="search" type="search" placeholder="Search: an op, a name, a module" aria-label="Search for an op, a name or a module (/)">
+  <div id="finding"><input id="search" type="search" placeholder="Search: op, name or module" aria-label="Search for an op, a name or a module (/)">
     <ul id="found" aria-label="What was found"></ul></div></header>
 <div id="controls">
   <div role="toolbar" aria-label="Steps">
