@@ -123,7 +123,7 @@ def show_map(options, mine):
     for lesson in lessons():
         if mine.changes(lesson):
             print(f"\n{mine.changes(lesson)}. Your file is as it was; python -m tutorials start {int(lesson.number)} puts the new text beside it.")
-    print(f"\nTimes: reading + exercises. Your folder: {mine.folder}")
+    print(f"\nTimes: reading + exercises. A dot is an exercise, a # one that passes. Your folder: {mine.folder}")
     show_next(options, mine)
 
 
