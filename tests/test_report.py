@@ -224,6 +224,10 @@ def test_it_shows_figures_samples_settings_and_environment(run, page):
     assert "<dt>norm</dt><dd>pre</dd>" in page and f"<dt>NumPy</dt><dd>{np.__version__}</dd>" in page and "<dt>threads</dt><dd>1</dd>" in page
     parameters = sum(t.size for t in saving.load_tensors(run / "model.safetensors").values())
     assert f"{parameters:,} parameters" in page and f"{saving.load_json(run / 'result.json')['exact match']:.1%}" in page
+    figures = saving.load_json(run / "result.json")
+    assert f"<dt>exact match</dt><dd>{figures['exact match']:.1%}</dd>" in page  # in the unit that it has above
+    assert len(re.findall(r"<td[^>]*>\d+\.\d%</td>", page)) >= len(figures["by format"])
+    assert "answers in ISO</p>" in page and "(a minute)" not in page  # how long it took stands there
     assert str(run.parent) not in page and (run / "layers.png").read_bytes().startswith(b"\x89PNG")
 
 

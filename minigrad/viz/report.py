@@ -7,6 +7,7 @@ recipes. What it shows is gathered by diary.py.
 import html
 import numbers
 import platform
+import re
 import sys
 from pathlib import Path
 
@@ -47,13 +48,18 @@ def report(path, run, rows, figures, settings, parameters, scales, looked, threa
     sections = {
         "Learning": _learning(rows, run), "Samples": _samples(rows), "Layers": _layers(rows, scales, run['titles'].get),
         "Attention": ATTENTION + parts["body"] if parts else f"<p>{_text(why)}</p>",
-        "Figures": _figures(figures), "Settings": _settings(settings, parameters, threads, run, ending(rows, settings, run)),
+        "Figures": _figures(figures, run), "Settings": _settings(settings, parameters, threads, run, ending(rows, settings, run)),
     }  # fmt: skip
     links = "".join(f'<a href="#{name}">{name}</a>' for name in sections)
-    body = f"<h1>{_text(run['name'])}: what happened in training</h1><p>{_text(run['help'] or '')}</p>{_summary(rows, figures, run, parameters, settings)}<nav>{links}</nav>"
+    body = f"<h1>{_text(run['name'])}: what happened in training</h1><p>{_text(untimed(run['help'] or ''))}</p>{_summary(rows, figures, run, parameters, settings)}<nav>{links}</nav>"
     body += "".join(f'<section id="{name}"><h2>{name}</h2>{content}</section>' for name, content in sections.items())
     parts = parts or {"data": None, "script": "", "style": ""}
     return pages.save(pages.page(f"{run['name']}: report", body, parts["data"], parts["script"], svg.STYLE + parts["style"] + STYLE), path)
+
+
+def untimed(help):
+    """What a recipe says of itself, without how long it takes, as "(a minute)": here it is known how long it took."""
+    return re.sub(r" \([^()]*minutes?\)$", "", help)
 
 
 def _explorer(looked):
@@ -135,19 +141,21 @@ def _sample_table(samples):
     return (f'<div class="scroll"><table class="number">{head}<tbody>{lines}</tbody></table></div>' if lines else "") + texts
 
 
-def _figures(figures):
-    """Numbers in a list; figures by a name, or by two, as tables."""
+def _figures(figures, run):
+    """Numbers in a list, the metric as it stands above; figures by a name, or by two, as tables, shares as the metric if that is one."""
     plain = {name: value for name, value in figures.items() if not isinstance(value, dict)}
-    out = _list({name: cell(value, ".4g") for name, value in plain.items()}) if plain else ""
+    out = _list({name: cell(value, run["shown"] if name == run["metric"] else ".4g") for name, value in plain.items()}) if plain else ""
     for name, value in figures.items():
         if isinstance(value, dict):
-            out += f"<h3>{_text(name)}</h3>{_by_name(value)}"
+            out += f"<h3>{_text(name)}</h3>{_by_name(value, run)}"
     return out or "<p>Nothing was evaluated.</p>"
 
 
-def _by_name(value):
+def _by_name(value, run):
     head, rows = rows_of(value)
-    return svg.table(head, [[name, *(cell(inner, ".3g") for inner in values)] for name, *values in rows])
+    found = [single(inner) for _, *values in rows for inner in values if is_number(single(inner))]
+    form = run["shown"] if run["share"] and all(0 <= number <= 1 for number in found) else ".3g"
+    return svg.table(head, [[name, *(cell(inner, form) for inner in values)] for name, *values in rows])
 
 
 # ---------------------------------------------------------------- figures of any kind
