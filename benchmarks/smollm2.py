@@ -6,6 +6,7 @@ Knows models.pretrained and how transformers opens the same weights. For --tiny 
 import importlib.util
 import subprocess
 import sys
+import warnings
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -90,10 +91,12 @@ def theirs(tiny):
     @torch.inference_mode()
     def step(number):
         said, token, cache = [], prompt, None
-        for _ in range(count):
-            out = model(token, past_key_values=cache, use_cache=True, logits_to_keep=1)
-            token, cache = out.logits[:, -1:].argmax(-1), out.past_key_values
-            said.append(token.item())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # newer versions call it cache, older ones know this name only
+            for _ in range(count):
+                out = model(token, past_key_values=cache, use_cache=True, logits_to_keep=1)
+                token, cache = out.logits[:, -1:].argmax(-1), out.past_key_values
+                said.append(token.item())
         return figure(said)
 
     return step

@@ -45,7 +45,8 @@ def run(lesson):
         "language_info": {"name": "python"},
         "minigrad": {"source_sha256": digest(lesson)},
     }
-    nbclient.NotebookClient(book, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(lesson.folder)}}).execute()
+    where = {"metadata": {"path": str(lesson.folder)}}
+    nbclient.NotebookClient(book, timeout=600, kernel_name="python3", resources=where, coalesce_streams=True).execute()
     for number, cell in enumerate(book.cells):
         cell.id, cell.metadata = f"cell-{number}", {}
     return book
