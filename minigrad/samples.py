@@ -235,6 +235,8 @@ both_tiers("attention, blocked, dropout", lambda q, k, v: F.scaled_dot_product_a
 both_tiers("split_heads", lambda x: F.split_heads(x, 2), (2, 4, 4))
 both_tiers("split_heads, three parts", lambda x: product_and_sum(*F.split_heads(x, 2, 3)), (2, 3, 12))
 both_tiers("merge_heads", F.merge_heads, (2, 4, 3, 3))
+both_tiers("rotate", F.rotate, (2, 3, 3, 4), (2, 1, 3, 2), (3, 2))
+case("attention, causal, half of the half", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, path="plain"), (256, 1), (256, 1), (256, 1), group="kernel")
 both_tiers("attention, shared q, k, v", lambda x: F.scaled_dot_product_attention(x, x, x), (2, 3, 4))
 
 ENDED = np.array([[1, 1, 1], [1, 0, 1]])[:, :, None] > 0  # the second of three sequences has one step only

@@ -5,7 +5,8 @@ Added to what the token is: sinusoidal (fixed) and learned. Brought into the att
 
 import numpy as np
 
-from minigrad import Tensor, concatenate, stack
+from minigrad import Tensor, stack
+from minigrad import functional as F
 from minigrad.nn import Dropout, Embedding, Module
 
 # ---------------------------------------------------------------- added to the token
@@ -86,8 +87,7 @@ class Rotary(Module):
         _check_length(int(positions.max(initial=-1)) + 1, self.max_len)
         cos, sin = (table[positions][..., None, :, :].astype(x.dtype) for table in (self.cos, self.sin))  # ([B,] 1, T, D/2)
         if self.layout == "halves":
-            a, b = x.split(self.head_dim // 2, -1)
-            return concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+            return F.rotate(x, cos, sin)
         a, b = x[..., 0::2], x[..., 1::2]
         return stack([a * cos - b * sin, b * cos + a * sin], -1).reshape(x.shape)
 

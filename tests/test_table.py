@@ -243,6 +243,7 @@ value("layer_norm", lambda x, w, b: F.layer_norm(x, 4, w, b), lambda x, w, b: pl
 value("rms_norm", lambda x, w: F.rms_norm(x, 4, w, 0.1), lambda x, w: places((3, 4), lambda i, j: x[i, j] / math.sqrt(mean_of(x[i] ** 2) + 0.1) * w[j]), (3, 4), (4,))  # fmt: skip
 value("split_heads", lambda x: F.split_heads(x, 2), lambda x: places((2, 3, 4, 2), lambda b, h, t, d: x[b, t, 2 * h + d]), (2, 4, 6))
 value("merge_heads", F.merge_heads, lambda x: places((2, 4, 6), lambda b, t, c: x[b, c // 2, t, c % 2]), (2, 3, 4, 2))
+value("rotate", F.rotate, lambda x, c, s: places((2, 3, 4), lambda h, t, i: x[h, t, i] * c[t, i % 2] + (-1 if i < 2 else 1) * x[h, t, (i + 2) % 4] * s[t, i % 2]), (2, 3, 4), (3, 2), (3, 2))
 value("linear", F.linear, lambda x, w, b: places((3, 2), lambda i, o: math.fsum(x[i] * w[o]) + b[o]), (3, 4), (2, 4), (2,))
 value("embedding", lambda w: F.embedding(np.array([2, 0, 2]), w), lambda w: np.array([w[2], w[0], w[2]]), (3, 4))
 value("attention", F.scaled_dot_product_attention, attention_of, (3, 4), (5, 4), (5, 2))

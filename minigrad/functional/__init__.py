@@ -18,7 +18,7 @@ from minigrad.functional.losses import (
     mse_loss, nll_loss, smooth_l1_loss, token_losses,
 )  # fmt: skip
 from minigrad.functional.attention import (
-    CausalMask, Dropped, attention, attention_weights, blocked_attention, is_long, merge_heads, scaled_dot_product_attention,
+    CausalMask, Dropped, attention, attention_weights, blocked_attention, is_long, merge_heads, rotate, scaled_dot_product_attention,
     seen_keys, split_heads, without_unseen,
 )  # fmt: skip
 from minigrad.functional.recurrent import gru_states, lstm_states, rnn_states

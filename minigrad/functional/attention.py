@@ -60,6 +60,14 @@ def merge_heads(x):
     return x.swapaxes(1, 2).reshape(B, T, H * D)
 
 
+@definition
+def rotate(x, cos, sin):
+    """x (..., T, D): its numbers i and i + D/2, a pair, turned by the angle whose cos and sin (..., T, D/2) are given (Su et al. 2021,
+    equation 34)."""
+    a, b = x.chunk(2, -1)
+    return f.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+
 def _weights_shape(q, k):
     return np.broadcast_shapes(q.shape[:-2], k.shape[:-2]) + (q.shape[-2], k.shape[-2])
 

@@ -8,7 +8,7 @@ value and in first and second gradient.
 from minigrad.kernels.activations import gelu, log_softmax, silu, softmax
 from minigrad.kernels.attention import attention
 from minigrad.kernels.blocked_attention import blocked_attention
-from minigrad.kernels.heads import merge_heads, split_heads
+from minigrad.kernels.heads import merge_heads, rotate, split_heads
 from minigrad.kernels.layers import embedding, layer_norm, linear, rms_norm
 from minigrad.kernels.losses import cross_entropy
 from minigrad.kernels.recurrent import gru_states, lstm_states, rnn_states

@@ -127,9 +127,10 @@ def attention_backward(g, y, saved, needs, q, k, v, mask, kept, scale):
     if needs[0]:
         dq_late, dq = dq, np.empty_like(q, g.dtype, shape=(*dq.shape[:-2], *q.shape[-2:]))
         dq[..., :half, :], dq[..., half:, :] = first[0], dq_late
-    for d, of_first in ((dk, first[1]), (dv, first[2])):
-        if d is not None:
-            d[..., :half, :] += of_first
+    if needs[1]:
+        dk[..., :half, :] += first[1]
+    if needs[2]:
+        dv[..., :half, :] += first[2]
     return dq, dk, dv, *none
 
 

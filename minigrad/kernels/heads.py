@@ -1,4 +1,4 @@
-"""Heads that lie side by side in one row, each for itself, and back: numbers that only move. Knows no attention."""
+"""Heads that lie side by side in one row, each for itself, and back; and turned by their positions. Knows no attention."""
 
 import numpy as np
 
@@ -40,5 +40,32 @@ def merge_heads_backward(g, _y, saved, needs, x):
     return (g.reshape(B, T, H, D).swapaxes(1, 2),)
 
 
+# ---------------------------------------------------------------- rotate: (a, b) -> (a cos - b sin, b cos + a sin)
+
+
+def rotate(x, cos, sin):
+    a, b = _halves(x)
+    left, right = a * cos, b * cos
+    left -= b * sin
+    right += a * sin
+    return np.concatenate([left, right], -1), None
+
+
+def _halves(x):
+    half = x.shape[-1] // 2
+    return x[..., :half], x[..., half:]
+
+
+def rotate_backward(g, _y, saved, needs, x, cos, sin):
+    """A turn's transpose is the turn back: dx = rotate(g, cos, -sin). With g = (l, r): dcos = a l + b r, dsin = a r - b l."""
+    (a, b), (left, right) = _halves(x), _halves(g)
+    return (
+        rotate(g, cos, -sin)[0] if needs[0] else None,
+        a * left + b * right if needs[1] else None,
+        a * right - b * left if needs[2] else None,
+    )
+
+
+defkernel(F.rotate, rotate, rotate_backward)
 defkernel(F.split_heads, split_heads, split_heads_backward)
 defkernel(F.merge_heads, merge_heads, merge_heads_backward)

@@ -126,6 +126,7 @@ FORMULAS = {
     kernels.rms_norm: formula("x / sqrt(mean(x**2) + epsilon) * weight"),
     kernels.embedding: formula("y_i = weight_k_i", words="k is the index: the rows of weight that it names."),
     kernels.split_heads: formula("y_i = part_i(x)", words="The columns of x, head by head; every number's gradient goes back to its column."),
+    kernels.rotate: formula("cos(a) * x_i - sin(a) * x_j", words="x_i and x_j are a pair, turned by the angle a of their position; the gradient is turned back."),
     kernels.merge_heads: formula("concatenate(x_1, x_2)", words="The heads side by side again; each gets its columns' gradient."),
     kernels.attention: formula("softmax(q @ T(k) / sqrt(d_k)) @ v"),
     kernels.blocked_attention: formula("softmax(q @ T(k) / sqrt(d_k)) @ v"),
