@@ -111,7 +111,7 @@ def settings_of(recipe, given, pairs):
             raise UsageError(f"the recipe {recipe.name} has no {key} {given[key]!r}{meant(given[key], names)}; --{key} can be {', '.join(names)}.")
     for key, value in given.items():
         if type(value) is int and value > MOST.get(key, MOST_OF_ALL):
-            raise UsageError(f"{key} can be {MOST.get(key, MOST_OF_ALL):,} at most, got {value:,}: no model of that size fits into a computer's memory.")
+            raise UsageError(f"{key} can be {MOST.get(key, MOST_OF_ALL):,} at most, got {value:,}.")
     return {**GENERAL, **recipe.defaults, **given}
 
 

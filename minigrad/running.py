@@ -56,15 +56,15 @@ def carry_on(run, attended, say):
         for one in (show, *events):
             at_the_end.callback(one.close)
         try:
-            learn(training, show, checkpoints, stop)
+            saved = learn(training, show, checkpoints, stop)
         except KeyboardInterrupt:
             print(f"Stopped at once, after {training.done} steps; {left(run, checkpoints)}")
             return stop.status
-        except saving.FileProblem as problem:
-            raise saving.FileProblem(f"{problem} Once there is room, {left(run, checkpoints)}") from None
         except Exception as error:
             broken(run, diary, checkpoints, error, say)
             raise
+    if training.over and not saved:
+        raise saving.FileProblem(f"The weights of the last step could not be saved, so the run is not finished; {left(run, checkpoints)}")
     stopped = stop.asked and not training.over
     if stopped:
         kept_it = "what was learned so far is kept, " * (checkpoints.saved[-1:] == [training.done])
@@ -87,15 +87,14 @@ def board(run):
 
 
 def learn(training, show, checkpoints, stop):
-    """Take the steps that are left, until asked to stop; each is shown, and saved if it is time."""
+    """Take the steps that are left, until asked to stop; each is shown, and saved if it is time. Returns whether the last weights are."""
     checkpoints.save()
     for row in training.rows():
         show(row)
         checkpoints.after(row)
         if training.sharing.over(stop.asked, training.over) if isinstance(training.sharing, Ranks) else stop.asked:
             break
-    if not checkpoints.save() and training.over and checkpoints.weights_of != training.done:
-        raise saving.FileProblem("The weights of the last step could not be saved, so the run is not finished.")
+    return checkpoints.save() or checkpoints.weights_of == training.done
 
 
 def broken(run, diary, checkpoints, error, say):

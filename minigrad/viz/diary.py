@@ -2,7 +2,6 @@
 and after, what attention looked at before and after. Knows recipes and models by what they can do; not the page (report.py).
 """
 
-
 from minigrad import nn, no_grad
 from minigrad.health import NORMS, layer_norms, layer_of
 from minigrad.viz.pictures import charts
