@@ -53,9 +53,15 @@ def main(argv=None):
 def compare(words):
     options = parse(words)
     for name in machine.unset_misleading():
-        print(f"{name} was set; unset it for benchmarks. The measured processes run without it.", file=sys.stderr)
+        print(
+            f"{name} was set; unset it for benchmarks. The measured processes run without it.",
+            file=sys.stderr,
+        )
     if importlib.util.find_spec("threadpoolctl") is None:
-        print("Giving all sides the same threads needs threadpoolctl: pip install threadpoolctl", file=sys.stderr)
+        print(
+            "Giving all sides the same threads needs threadpoolctl: pip install threadpoolctl",
+            file=sys.stderr,
+        )
         return 1
     report = {"command": command(words), "machine": machine.facts(), "results": []}
     refused = measure_all(options, report)
@@ -66,21 +72,38 @@ def compare(words):
 
 def command(words):
     """What was said, without the name of the file that the reader does not have."""
-    words = [word for word, before in zip(words, ["", *words]) if before != "--json" and not word.startswith("--json")]
+    words = [
+        word
+        for word, before in zip(words, ["", *words])
+        if before != "--json" and not word.startswith("--json")
+    ]
     return " ".join(["python -m benchmarks", *map(shlex.quote, words)])
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure minigrad beside PyTorch and others.")
-    parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"what to measure: {', '.join(JOBS)} (default: all)")
-    parser.add_argument("--threads", type=positive, nargs="+", default=[1], help="for each side (default: 1); several in turn")
-    parser.add_argument("--rounds", type=positive, help="turns of each side (default: the job's, mostly 15)")
-    parser.add_argument("--steps", type=positive, help="timed steps in a turn (default: the job's, mostly 20)")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure minigrad beside PyTorch and others."
+    )
     parser.add_argument(
-        "--sides", nargs="+", metavar="NAME", help="only these beside ours, such as torch or 'torch*' (default: all)"
+        "jobs", nargs="*", metavar="JOB", help=f"what to measure: {', '.join(JOBS)} (default: all)"
+    )
+    parser.add_argument(
+        "--threads", type=positive, nargs="+", default=[1], help="for each side (default: 1); several in turn"
+    )
+    parser.add_argument("--rounds", type=positive, help="turns of each side (default: the job's, mostly 15)")
+    parser.add_argument(
+        "--steps", type=positive, help="timed steps in a turn (default: the job's, mostly 20)"
+    )
+    parser.add_argument(
+        "--sides",
+        nargs="+",
+        metavar="NAME",
+        help="only these beside ours, such as torch or 'torch*' (default: all)",
     )
     parser.add_argument("--json", metavar="FILE", help="write everything that was measured to this file")
-    parser.add_argument("--tiny", action="store_true", help="small sizes, to try the command; the figures mean nothing")
+    parser.add_argument(
+        "--tiny", action="store_true", help="small sizes, to try the command; the figures mean nothing"
+    )
     options = parser.parse_args(argv)
     unknown = [job for job in options.jobs if job not in JOBS]
     if unknown:
@@ -120,7 +143,9 @@ def measure_all(options, report):
 def choose(case, patterns):
     """The case with our side and those whose name fits one of the patterns, or all; says which of them are not installed."""
     ours, *others = case.sides
-    others = [s for s in others if patterns is None or any(fnmatch(s.name.lower(), p.lower()) for p in patterns)]
+    others = [
+        s for s in others if patterns is None or any(fnmatch(s.name.lower(), p.lower()) for p in patterns)
+    ]
     for side in others:
         if not side.is_installed():
             print(f"{case.name}: without {side.name}, which is not installed", file=sys.stderr)

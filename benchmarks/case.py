@@ -12,11 +12,14 @@ class Side:
 
     name: str
     build: Callable
-    needs: str = "minigrad"  # the module without which this side cannot run; what its import takes is not the work's memory
+    # the module without which this side cannot run; what its import takes is not the work's memory
+    needs: str = "minigrad"
     checked: bool = True  # False where there is no figure: matrix products alone
-    may_fail: bool = False  # left out, with a sentence, where it cannot be built: a compiler that is not there
+    # left out, with a sentence, where it cannot be built: a compiler that is not there
+    may_fail: bool = False
     fewest_threads: int = 1  # left out where there are fewer
-    pinned: bool = False  # its library cannot be told how many threads to use, so its process gets that many cores
+    # its library cannot be told how many threads to use, so its process gets that many cores
+    pinned: bool = False
 
     def is_installed(self):
         return importlib.util.find_spec(self.needs) is not None

@@ -85,7 +85,9 @@ def torch_step(settings, tuned=False, **how):
         src, tgt = batches[number % BATCHES]
         logits = model(src, tgt[:, :-1])
         targets = tgt[:, 1:].reshape(-1)
-        loss = cross_entropy(logits.flatten(0, 1), targets, ignore_index=PAD, label_smoothing=s["label_smoothing"])
+        loss = cross_entropy(
+            logits.flatten(0, 1), targets, ignore_index=PAD, label_smoothing=s["label_smoothing"]
+        )
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, CLIP)

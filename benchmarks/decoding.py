@@ -35,7 +35,9 @@ def ours(size, cache=True):
     model = gpt.our_model(size).eval()
 
     def step(number):
-        (tokens,) = decoding.generate(model, [[number % PROMPTS]], max_new=size["context"], cache=cache, temperature=0)
+        (tokens,) = decoding.generate(
+            model, [[number % PROMPTS]], max_new=size["context"], cache=cache, temperature=0
+        )
         return figure(tokens)
 
     return step
@@ -46,12 +48,17 @@ def torch_step(size):
 
     from benchmarks import torch_gpt
 
-    model = torch_gpt.GPT(gpt.VOCABULARY, size["layers"], size["heads"], size["d_model"], size["context"]).eval()
+    model = torch_gpt.GPT(
+        gpt.VOCABULARY, size["layers"], size["heads"], size["d_model"], size["context"]
+    ).eval()
     model.load_state_dict({name: torch.from_numpy(array) for name, array in gpt.our_weights(size).items()})
 
     @torch.inference_mode()
     def step(number):
-        cache = [torch_gpt.KVCache(size["heads"], size["context"], size["d_model"] // size["heads"]) for _ in model.h]
+        cache = [
+            torch_gpt.KVCache(size["heads"], size["context"], size["d_model"] // size["heads"])
+            for _ in model.h
+        ]
         token, tokens = torch.tensor([[number % PROMPTS]]), []
         for past in range(size["context"]):
             token = model(token, past, cache)[:, -1].argmax(-1, keepdim=True)

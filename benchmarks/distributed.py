@@ -1,7 +1,7 @@
 """A training step by two processes beside one with two threads, and what more processes would cost. Knows MPI (mpi4py).
 
-    mpiexec -n 2 python -m benchmarks.distributed            measured, every way in turn, in one run
-    python -m benchmarks.distributed --model                 modelled up to 1,000 processes, on paper: needs no MPI
+mpiexec -n 2 python -m benchmarks.distributed            measured, every way in turn, in one run
+python -m benchmarks.distributed --model                 modelled up to 1,000 processes, on paper: needs no MPI
 """
 
 import argparse
@@ -68,7 +68,10 @@ def alone(threads, recipe, model, batch):
 
 def ways(comm):
     """name -> (does every process take part?, backward(recipe, model, batch))."""
-    found = {"1 process, 1 thread": (False, partial(alone, 1)), "1 process, 2 threads share products": (False, partial(alone, 2))}
+    found = {
+        "1 process, 1 thread": (False, partial(alone, 1)),
+        "1 process, 2 threads share products": (False, partial(alone, 2)),
+    }
     found["1 process, 2 threads share the batch"] = (False, Sharing(2).backward)
     for name, kind, bytes_ in (
         ("overlapped", Ranks, BUCKET_BYTES), ("after backward", Ranks, ONE_BUCKET), ("overlapped, MPI_Iallreduce", WithAllreduce, BUCKET_BYTES),
@@ -147,8 +150,20 @@ def modelled(bytes_, compute, latency, bandwidth, overlap, counts=(1, 2, 4, 8, 1
     the batch grows with the ranks (weak scaling). `overlap` is the share of a step beside which messages can travel."""
     rows = []
     for p in counts:
-        ring, tree, naive = (cost(bytes_, p, latency, bandwidth) if p > 1 else 0.0 for cost in (ring_seconds, tree_seconds, naive_seconds))
-        rows.append((p, ring, tree, naive, efficiency(compute, 0.0, ring), efficiency(compute, overlap * compute, ring)))
+        ring, tree, naive = (
+            cost(bytes_, p, latency, bandwidth) if p > 1 else 0.0
+            for cost in (ring_seconds, tree_seconds, naive_seconds)
+        )
+        rows.append(
+            (
+                p,
+                ring,
+                tree,
+                naive,
+                efficiency(compute, 0.0, ring),
+                efficiency(compute, overlap * compute, ring),
+            )
+        )
     return rows
 
 
@@ -156,16 +171,29 @@ def modelled(bytes_, compute, latency, bandwidth, overlap, counts=(1, 2, 4, 8, 1
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.distributed", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.distributed", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--model", action="store_true", help="the modelled table only")
     parser.add_argument("--tiny", action="store_true", help="small models: to see that it runs")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--megabytes", type=float, default=3.23, help="of gradients (default: the reference GPT's)")
+    parser.add_argument(
+        "--megabytes", type=float, default=3.23, help="of gradients (default: the reference GPT's)"
+    )
     parser.add_argument("--compute", type=float, default=0.040, help="seconds of a step without messages")
-    parser.add_argument("--latency", type=float, default=20e-6, help="seconds before a message's first byte arrives")
-    parser.add_argument("--bandwidth", type=float, default=1.25e9, help="bytes a second between two machines (default: 10 gigabit)")
-    parser.add_argument("--overlap", type=float, default=0.5, help="share of a step beside which gradients can travel")
+    parser.add_argument(
+        "--latency", type=float, default=20e-6, help="seconds before a message's first byte arrives"
+    )
+    parser.add_argument(
+        "--bandwidth",
+        type=float,
+        default=1.25e9,
+        help="bytes a second between two machines (default: 10 gigabit)",
+    )
+    parser.add_argument(
+        "--overlap", type=float, default=0.5, help="share of a step beside which gradients can travel"
+    )
     options = parser.parse_args(argv)
     if options.model:
         print_model(options)
@@ -180,7 +208,9 @@ def main(argv=None):
 
 def print_times(job, times):
     first = times["1 process, 2 threads share the batch"]
-    print(f"| {job} | ms a step: median (quartiles) | beside two threads that share the batch |\n| --- | --- | --- |")
+    print(
+        f"| {job} | ms a step: median (quartiles) | beside two threads that share the batch |\n| --- | --- | --- |"
+    )
     for way, seconds in times.items():
         low, middle, high = statistics.quantiles([1e3 * s for s in seconds], n=4, method="inclusive")
         ratio = statistics.median(s / f for s, f in zip(seconds, first, strict=True))
@@ -193,9 +223,13 @@ def print_model(options):
         f"{1e6 * options.latency:g} us, {options.bandwidth / 1e9:g} GB/s a link in each direction; no two messages share a link, adding up costs "
         f"nothing, all ranks are equally fast, and messages can travel beside {options.overlap:.0%} of a step."
     )
-    print("| ranks | ring ms | tree ms | naive ms | efficiency | with overlap |\n| --- | --- | --- | --- | --- | --- |")
+    print(
+        "| ranks | ring ms | tree ms | naive ms | efficiency | with overlap |\n| --- | --- | --- | --- | --- | --- |"
+    )
     for p, ring, tree, naive, bare, hidden in modelled(options.megabytes * 1e6, options.compute, options.latency, options.bandwidth, options.overlap):  # fmt: skip
-        print(f"| {p:,} | {1e3 * ring:.2f} | {1e3 * tree:.2f} | {1e3 * naive:.2f} | {bare:.1%} | {hidden:.1%} |")
+        print(
+            f"| {p:,} | {1e3 * ring:.2f} | {1e3 * tree:.2f} | {1e3 * naive:.2f} | {bare:.1%} | {hidden:.1%} |"
+        )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ import math
 
 def loss(np, p, tokens, following, size):
     """The mean cross-entropy of tokens (B, T) and the ones that follow."""
-    return cross_entropy(np, logits(np, p, tokens, size).reshape(-1, p["wte.weight"].shape[0]), following.reshape(-1))
+    return cross_entropy(
+        np, logits(np, p, tokens, size).reshape(-1, p["wte.weight"].shape[0]), following.reshape(-1)
+    )
 
 
 def logits(np, p, tokens, size):

@@ -46,7 +46,11 @@ def cases(name, tiny=False):
         Side(GEMMS, partial(gemms, size), checked=False),
     )
     if name == "reference" and not tiny:  # it compiles for a minute
-        sides += (Side("torch compiled", partial(torch_step, size, fused=True, compiled=True), "torch", may_fail=True),)
+        sides += (
+            Side(
+                "torch compiled", partial(torch_step, size, fused=True, compiled=True), "torch", may_fail=True
+            ),
+        )
     if name in ("reference", "tiny"):
         sides += (Side("HIPS autograd", partial(hips_step, size), "autograd"),)
     long = dict(steps=3, warm=1) if name == "large" and not tiny else {}
@@ -58,7 +62,9 @@ def cases(name, tiny=False):
 
 def our_model(size):
     manual_seed(0)
-    sizes = dict(d_model=size["d_model"], num_heads=size["heads"], num_layers=size["layers"], max_len=size["context"])
+    sizes = dict(
+        d_model=size["d_model"], num_heads=size["heads"], num_layers=size["layers"], max_len=size["context"]
+    )
     return GPT(VOCABULARY, dropout=0.0, bias=False, **sizes)
 
 
@@ -69,7 +75,9 @@ def our_weights(size):
 
 def all_batches(size):
     """[(tokens (B, T), the ones that follow (B, T))], the same in every process."""
-    text = np.frombuffer(manual().encode("ascii", "replace"), np.uint8)[:100_000].astype(np.int64) % VOCABULARY
+    text = (
+        np.frombuffer(manual().encode("ascii", "replace"), np.uint8)[:100_000].astype(np.int64) % VOCABULARY
+    )
     rng = np.random.default_rng(0)
     starts = rng.integers(len(text) - size["context"] - 1, size=(BATCHES, size["batch"]))
     return [windows(text, row, size["context"]) for row in starts]
@@ -104,7 +112,9 @@ def ours(size, sharing=False, dtype=np.float32, keep_memory=True):
     model, batches = our_model(size).to(dtype), all_batches(size)
     parameters = list(model.parameters())
     matrices, others = [p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim <= 1]
-    optimizer = optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}], betas=BETAS)
+    optimizer = optim.AdamW(
+        [{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}], betas=BETAS
+    )
 
     def step(number):
         set_rate(optimizer, number)
@@ -137,7 +147,9 @@ def torch_step(size, fused=None, tuned=False, manual=False, compiled=False):
     model.load_state_dict({name: torch.from_numpy(array) for name, array in our_weights(size).items()})
     parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(torch_gpt.groups(model, DECAY), betas=BETAS, fused=fused)
-    batches = [(torch.from_numpy(tokens), torch.from_numpy(following)) for tokens, following in all_batches(size)]
+    batches = [
+        (torch.from_numpy(tokens), torch.from_numpy(following)) for tokens, following in all_batches(size)
+    ]
     if compiled:
         model = torch.compile(model)
         model(batches[0][0]).sum().backward()  # compiles, or says what is missing
@@ -170,9 +182,17 @@ def jax_step(size):
     @partial(jax.jit, donate_argnums=0)
     def train(state, batch, t, lr):
         loss, gradients = losses_and_gradients(state[0], *batch)
-        return loss, gpt.adamw(jnp, state[0], gpt.clipped(jnp, gradients, CLIP), *state[1:], t, lr, BETAS, DECAY)
+        return loss, gpt.adamw(
+            jnp, state[0], gpt.clipped(jnp, gradients, CLIP), *state[1:], t, lr, BETAS, DECAY
+        )
 
-    state = [(p, {name: jnp.zeros_like(x) for name, x in p.items()}, {name: jnp.zeros_like(x) for name, x in p.items()})]
+    state = [
+        (
+            p,
+            {name: jnp.zeros_like(x) for name, x in p.items()},
+            {name: jnp.zeros_like(x) for name, x in p.items()},
+        )
+    ]
 
     def step(number):
         loss, state[0] = train(state[0], batches[number % BATCHES], number + 1.0, rate(number))
@@ -187,12 +207,20 @@ def hips_step(size):
 
     p, batches = our_weights(size), all_batches(size)
     losses_and_gradients = value_and_grad(lambda p, *batch: gpt.loss(anp, p, *batch, size))
-    state = [(p, {name: np.zeros_like(x) for name, x in p.items()}, {name: np.zeros_like(x) for name, x in p.items()})]
+    state = [
+        (
+            p,
+            {name: np.zeros_like(x) for name, x in p.items()},
+            {name: np.zeros_like(x) for name, x in p.items()},
+        )
+    ]
 
     def step(number):
         p, m, v = state[0]
         loss, gradients = losses_and_gradients(p, *batches[number % BATCHES])
-        state[0] = gpt.adamw(np, p, gpt.clipped(np, gradients, CLIP), m, v, number + 1, rate(number), BETAS, DECAY)
+        state[0] = gpt.adamw(
+            np, p, gpt.clipped(np, gradients, CLIP), m, v, number + 1, rate(number), BETAS, DECAY
+        )
         return float(loss)
 
     return step

@@ -12,7 +12,10 @@ from minigrad.gradcheck import gradcheck
 from minigrad.machine import keep_freed_memory
 from models.blocks import EncoderLayer
 
-SIZE, TRIAL = dict(width=16, heads=2, d_ff=64, rows=2, length=4), dict(width=4, heads=2, d_ff=4, rows=1, length=2)
+SIZE, TRIAL = (
+    dict(width=16, heads=2, d_ff=64, rows=2, length=4),
+    dict(width=4, heads=2, d_ff=4, rows=1, length=2),
+)
 ONCE = dict(steps=1, warm=0, checked=1, rounds=5)  # entry by entry it is a matter of seconds
 
 
@@ -67,7 +70,11 @@ def pre_norm_block(x, p, heads):
         return F.layer_norm(x, x.shape[-1:], p[f"{name}.weight"], p[f"{name}.bias"])
 
     y = normed(x, "residual1.norm")
-    q, k, v = (linear(y, f"self_attention.{part}_proj").unflatten(-1, (heads, -1)).transpose(1, 2) for part in "qkv")
-    x = x + linear(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2), "self_attention.out_proj")
+    q, k, v = (
+        linear(y, f"self_attention.{part}_proj").unflatten(-1, (heads, -1)).transpose(1, 2) for part in "qkv"
+    )
+    x = x + linear(
+        F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2), "self_attention.out_proj"
+    )
     y = F.gelu(linear(normed(x, "residual2.norm"), "feed_forward.linear1"))
     return x + linear(y, "feed_forward.linear2")

@@ -25,14 +25,23 @@ from minigrad.machine import keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
 from models.gpt import GPT
 
-SIZE, TURN, VALIDATE = SIZES["reference"], 250, -1  # VALIDATE: the number of the step that gives the validation loss
+# VALIDATE: the number of the step that gives the validation loss
+SIZE, TURN, VALIDATE = SIZES["reference"], 250, -1
 WINDOWS = 400  # of the validation text, at which the loss is measured
 
 
 def main(words):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks learn", description="nanoGPT's recipe by minigrad and by PyTorch, in turns.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks learn",
+        description="nanoGPT's recipe by minigrad and by PyTorch, in turns.",
+    )
     parser.add_argument("text", help="a file of text, such as tinyshakespeare.txt")
-    parser.add_argument("--goal", type=float, default=1.88, help="a validation loss, to be told when it is reached (default: 1.88)")
+    parser.add_argument(
+        "--goal",
+        type=float,
+        default=1.88,
+        help="a validation loss, to be told when it is reached (default: 1.88)",
+    )
     parser.add_argument("--steps", type=int, default=2000)
     options = parser.parse_args(words)
     machine.unset_misleading()
@@ -42,7 +51,10 @@ def main(words):
 
 def run(options):
     """Turns of TURN steps, every other one in reverse order; after each the validation loss, whose time does not count."""
-    sides = [Side("minigrad", partial(ours, options.text, options.steps)), Side("torch", partial(theirs, options.text, options.steps), "torch")]
+    sides = [
+        Side("minigrad", partial(ours, options.text, options.steps)),
+        Side("torch", partial(theirs, options.text, options.steps), "torch"),
+    ]
     spent, reached = {side.name: 0.0 for side in sides}, {}
     with ExitStack() as stack:
         workers = [stack.enter_context(Worker(side, 1)) for side in sides]
@@ -56,9 +68,14 @@ def run(options):
                 (loss,) = worker.turn(VALIDATE, 0, 1)["losses"]
                 if loss <= options.goal:
                     reached.setdefault(name, spent[name])
-                print(f"step {end:5d}  {name:9s} {spent[name]:7.1f} s  validation loss {loss:.3f}", flush=True)
+                print(
+                    f"step {end:5d}  {name:9s} {spent[name]:7.1f} s  validation loss {loss:.3f}", flush=True
+                )
     print(f"Time of {options.steps} steps: minigrad / torch = {spent['minigrad'] / spent['torch']:.2f}")
-    print("; ".join(f"{name} was at {options.goal} after {seconds:.1f} s" for name, seconds in reached.items()) or f"{options.goal} was not reached.")
+    print(
+        "; ".join(f"{name} was at {options.goal} after {seconds:.1f} s" for name, seconds in reached.items())
+        or f"{options.goal} was not reached."
+    )
 
 
 class Data:
@@ -73,7 +90,11 @@ class Data:
 
     def batch(self, number):
         rng = np.random.default_rng([1337, number])
-        return windows(self.training, rng.integers(len(self.training) - SIZE["context"], size=SIZE["batch"]), SIZE["context"])
+        return windows(
+            self.training,
+            rng.integers(len(self.training) - SIZE["context"], size=SIZE["batch"]),
+            SIZE["context"],
+        )
 
 
 def rate(step, steps):
@@ -85,7 +106,9 @@ def rate(step, steps):
 
 def our_model(vocabulary):
     manual_seed(1337)
-    sizes = dict(d_model=SIZE["d_model"], num_heads=SIZE["heads"], num_layers=SIZE["layers"], max_len=SIZE["context"])
+    sizes = dict(
+        d_model=SIZE["d_model"], num_heads=SIZE["heads"], num_layers=SIZE["layers"], max_len=SIZE["context"]
+    )
     return GPT(len(vocabulary), dropout=0.0, bias=False, **sizes)
 
 
@@ -94,7 +117,10 @@ def ours(path, steps):
     data = Data(path)
     model = our_model(data.vocabulary)
     parameters = list(model.parameters())
-    groups = [{"params": [p for p in parameters if p.ndim > 1]}, {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0}]
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1]},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
     optimizer = optim.AdamW(groups, betas=BETAS, weight_decay=DECAY)
 
     def loss(batch):
@@ -123,8 +149,12 @@ def theirs(path, steps):
     from benchmarks import torch_gpt
 
     data = Data(path)
-    model = torch_gpt.GPT(len(data.vocabulary), SIZE["layers"], SIZE["heads"], SIZE["d_model"], SIZE["context"], False)
-    model.load_state_dict({name: torch.from_numpy(p.data) for name, p in our_model(data.vocabulary).named_parameters()})
+    model = torch_gpt.GPT(
+        len(data.vocabulary), SIZE["layers"], SIZE["heads"], SIZE["d_model"], SIZE["context"], False
+    )
+    model.load_state_dict(
+        {name: torch.from_numpy(p.data) for name, p in our_model(data.vocabulary).named_parameters()}
+    )
     optimizer = torch.optim.AdamW(torch_gpt.groups(model, DECAY), betas=BETAS)
 
     def loss(batch):

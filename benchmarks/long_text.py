@@ -47,15 +47,27 @@ def measure(path, tokens, steps):
     manual_seed(0)
     recipe = find("text")({"text": path, "tokens": tokens, "steps": steps})
     ready, first = time.perf_counter() - start, []
-    fit(recipe, recipe.model(), lambda row: first or first.append(time.perf_counter() - start), evaluate_every=steps)
+    fit(
+        recipe,
+        recipe.model(),
+        lambda row: first or first.append(time.perf_counter() - start),
+        evaluate_every=steps,
+    )
     size = f"{sum(map(len, recipe.split())):,} {tokens}, {len(recipe.vocabulary):,} different"
-    print(f"| {size} | {ready:.0f} | {first[0]:.0f} | {time.perf_counter() - start:.0f} | {machine.peak_memory():.0f} |", flush=True)
+    print(
+        f"| {size} | {ready:.0f} | {first[0]:.0f} | {time.perf_counter() - start:.0f} | {machine.peak_memory():.0f} |",
+        flush=True,
+    )
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.long_text", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.long_text", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--megabytes", type=int, default=1000, help="of text (default: 1000)")
-    parser.add_argument("--tokens", nargs="+", default=["characters", "bpe"], choices=["characters", "bytes", "bpe"])
+    parser.add_argument(
+        "--tokens", nargs="+", default=["characters", "bpe"], choices=["characters", "bytes", "bpe"]
+    )
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--text", help=argparse.SUPPRESS)  # the child's: the text that was made
     options = parser.parse_args(argv)
@@ -67,7 +79,17 @@ def main(argv=None):
         print(f"{path.stat().st_size / 1e6:,.0f} MB of text, {options.steps} steps and an evaluation.\n\n"
               "| tokens | s until the tokens are there | s to the first step | s in all | peak MB |\n| --- | --- | --- | --- | --- |", flush=True)  # fmt: skip
         for tokens in options.tokens:
-            child = [sys.executable, "-m", "benchmarks.long_text", "--text", str(path), "--tokens", tokens, "--steps", str(options.steps)]
+            child = [
+                sys.executable,
+                "-m",
+                "benchmarks.long_text",
+                "--text",
+                str(path),
+                "--tokens",
+                tokens,
+                "--steps",
+                str(options.steps),
+            ]
             for _ in range(2):
                 subprocess.run(child, env={**os.environ, "MINIGRAD_CACHE": folder}, check=True)
     return 0

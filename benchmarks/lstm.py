@@ -30,7 +30,11 @@ def cases(job="lstm", tiny=False):
 def parts(nn, width):
     """embedding, LSTM and output of either library, which have the same names for them."""
     return nn.ModuleList(
-        [nn.Embedding(VOCABULARY, width), nn.LSTM(width, width, batch_first=True), nn.Linear(width, VOCABULARY)]
+        [
+            nn.Embedding(VOCABULARY, width),
+            nn.LSTM(width, width, batch_first=True),
+            nn.Linear(width, VOCABULARY),
+        ]
     )
 
 
@@ -54,8 +58,12 @@ def torch_step(size, fused=None, tuned=False):
     model = parts(torch.nn, size["width"])
     model.load_state_dict({name: torch.from_numpy(p.data) for name, p in our_parts(size).named_parameters()})
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR, fused=fused)
-    batches = [(torch.from_numpy(tokens), torch.from_numpy(following)) for tokens, following in all_batches(size)]
-    return step_of(model, optimizer, torch.nn.functional.cross_entropy, torch.nn.utils.clip_grad_norm_, batches)
+    batches = [
+        (torch.from_numpy(tokens), torch.from_numpy(following)) for tokens, following in all_batches(size)
+    ]
+    return step_of(
+        model, optimizer, torch.nn.functional.cross_entropy, torch.nn.utils.clip_grad_norm_, batches
+    )
 
 
 def step_of(model, optimizer, cross_entropy, clip, batches):

@@ -69,7 +69,9 @@ def peak_memory():
     counts from the process that started it."""
     kilobytes = _status("VmHWM")
     if kilobytes is None and resource:
-        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**10 if sys.platform == "darwin" else 1)
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+            2**10 if sys.platform == "darwin" else 1
+        )
     return None if kilobytes is None else kilobytes / 2**10
 
 

@@ -28,7 +28,11 @@ def run(case, threads, rounds=None, steps=None):
     """Check, then time: a result (dict) for each side that is installed, ours first. rounds and steps: the case's if not given."""
     rounds, steps = rounds or case.rounds, steps or case.steps
     with ExitStack() as stack:
-        workers = [stack.enter_context(Worker(side, threads)) for side in case.sides if side.is_installed() and threads >= side.fewest_threads]
+        workers = [
+            stack.enter_context(Worker(side, threads))
+            for side in case.sides
+            if side.is_installed() and threads >= side.fewest_threads
+        ]
         workers = [worker for worker in workers if worker.is_built()]
         check(case, workers)
         turns = alternate(case, workers, rounds, steps)
@@ -54,7 +58,9 @@ def alternate(case, workers, rounds, steps):
     turns = []
     for i in range(rounds):
         first = case.checked + i * (case.warm + steps)
-        turns.append({worker: worker.turn(first, case.warm, steps) for worker in workers[:: 1 if i % 2 == 0 else -1]})
+        turns.append(
+            {worker: worker.turn(first, case.warm, steps) for worker in workers[:: 1 if i % 2 == 0 else -1]}
+        )
     return turns
 
 
@@ -95,7 +101,8 @@ class Worker:
 
     def __init__(self, side, threads):
         self.side = side
-        context = multiprocessing.get_context("spawn")  # a fresh interpreter: nothing inherited but the environment
+        # a fresh interpreter: nothing inherited but the environment
+        context = multiprocessing.get_context("spawn")
         self.pipe, far_end = context.Pipe()
         self.process = context.Process(target=serve, args=(far_end, side, threads), daemon=True)
         self.process.start()
@@ -145,7 +152,9 @@ def serve(pipe, side, threads):
         limit_threads(threads)  # and after it: only libraries that are loaded can be limited
     except Exception as error:
         traceback.print_exc()
-        pipe.send({"failed": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"})
+        pipe.send(
+            {"failed": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"}
+        )
         return
     try:
         pipe.send({**told, "built MB": machine.memory(), "blas": machine.blas()})
@@ -160,7 +169,8 @@ def limit_threads(threads):
 
     threadpoolctl.threadpool_limits(threads)
     if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(threads)  # its own BLAS is linked in, where threadpoolctl does not see it
+        # its own BLAS is linked in, where threadpoolctl does not see it
+        sys.modules["torch"].set_num_threads(threads)
 
 
 def take(step, first, warm, count):
@@ -170,5 +180,15 @@ def take(step, first, warm, count):
         step(number)
     faults, cpu, start = machine.page_faults(), time.process_time(), time.perf_counter()
     losses = [step(number) for number in range(first + warm, first + warm + count)]
-    seconds, cpu, faults = time.perf_counter() - start, time.process_time() - cpu, machine.page_faults() - faults
-    return {"seconds": seconds, "cpu seconds": cpu, "losses": losses, "page faults": faults, "peak MB": machine.peak_memory()}
+    seconds, cpu, faults = (
+        time.perf_counter() - start,
+        time.process_time() - cpu,
+        machine.page_faults() - faults,
+    )
+    return {
+        "seconds": seconds,
+        "cpu seconds": cpu,
+        "losses": losses,
+        "page faults": faults,
+        "peak MB": machine.peak_memory(),
+    }

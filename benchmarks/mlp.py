@@ -64,7 +64,9 @@ def torch_step(sizes, how, fused=None, tuned=False):
     if tuned:
         keep_freed_memory()
     before, hidden, after = sizes
-    model = torch.nn.Sequential(torch.nn.Linear(before, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, after))
+    model = torch.nn.Sequential(
+        torch.nn.Linear(before, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, after)
+    )
     model.load_state_dict({name: torch.from_numpy(array) for name, array in our_weights(sizes).items()})
     optimizer = getattr(torch.optim, how)(model.parameters(), lr=LR[how], fused=fused)
     batches = [(torch.from_numpy(x), torch.from_numpy(y)) for x, y in all_batches(sizes)]

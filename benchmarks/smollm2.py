@@ -31,14 +31,17 @@ THEIRS = (  # the beginning of our names -> transformers'
 
 
 def cases(job="smollm2", tiny=False):
-    absent = [f"{module} ({how})" for module, how in NEEDED.items() if importlib.util.find_spec(module) is None]
+    absent = [
+        f"{module} ({how})" for module, how in NEEDED.items() if importlib.util.find_spec(module) is None
+    ]
     if absent and not tiny:
         print(f"{job} is not measured: it needs {', '.join(absent)}.", file=sys.stderr)
         return []
     return [
         Case(job, (
             Side("minigrad", partial(ours, tiny)),
-            Side("minigrad, float16", partial(ours, tiny, "float16"), checked=False),  # rounded weights may say another word
+            # rounded weights may say another word
+            Side("minigrad, float16", partial(ours, tiny, "float16"), checked=False),
             Side("minigrad, bfloat16", partial(ours, tiny, "bfloat16"), checked=False),
             Side("torch, transformers", partial(theirs, tiny), "transformers"),
         ), unit="token", units=count_of(tiny), rounds=7, steps=1, warm=1, checked=1, tolerance=0.0)
@@ -84,15 +87,22 @@ def theirs(tiny):
     import transformers
 
     with TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-c", f"from benchmarks.smollm2 import write; write({folder!r}, {tiny})"], check=True, cwd=ROOT)
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="sdpa", dtype=torch.float32).eval()
+        subprocess.run(
+            [sys.executable, "-c", f"from benchmarks.smollm2 import write; write({folder!r}, {tiny})"],
+            check=True,
+            cwd=ROOT,
+        )
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, attn_implementation="sdpa", dtype=torch.float32
+        ).eval()
     prompt, count = torch.tensor([prompt_of(tiny)]), count_of(tiny)
 
     @torch.inference_mode()
     def step(number):
         said, token, cache = [], prompt, None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # newer versions call it cache, older ones know this name only
+            # newer versions call it cache, older ones know this name only
+            warnings.simplefilter("ignore", FutureWarning)
             for _ in range(count):
                 out = model(token, past_key_values=cache, use_cache=True, logits_to_keep=1)
                 token, cache = out.logits[:, -1:].argmax(-1), out.past_key_values
@@ -105,8 +115,14 @@ def theirs(tiny):
 def write(folder, tiny):
     """Our model as a folder that transformers opens as LlamaForCausalLM."""
     model, config = published(tiny)
-    save_json(Path(folder) / "config.json", {**config, "model_type": "llama", "architectures": ["LlamaForCausalLM"]})
-    save_tensors(Path(folder) / "model.safetensors", {their_name(name): t.data for name, t in model.state_dict().items()}, {"format": "pt"})
+    save_json(
+        Path(folder) / "config.json", {**config, "model_type": "llama", "architectures": ["LlamaForCausalLM"]}
+    )
+    save_tensors(
+        Path(folder) / "model.safetensors",
+        {their_name(name): t.data for name, t in model.state_dict().items()},
+        {"format": "pt"},
+    )
 
 
 def their_name(name):

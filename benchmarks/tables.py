@@ -15,7 +15,10 @@ BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 def main(argv):
     """python -m benchmarks write PAGE JSON ...: put the tables of these reports between the page's markers."""
     if len(argv) < 2:
-        print("Needs a page and at least one report: python -m benchmarks write benchmarks/README.md out.json", file=sys.stderr)
+        print(
+            "Needs a page and at least one report: python -m benchmarks write benchmarks/README.md out.json",
+            file=sys.stderr,
+        )
         return 2
     path, *files = map(Path, argv)
     text = path.read_text(encoding="utf-8")
@@ -30,7 +33,9 @@ def main(argv):
 
 def page(reports):
     """The tables of several reports, each with its command and its machine."""
-    return "\n\n".join(f"{table(r['results'])}\n\n`{r['command']}`. {describe(r['machine'])}" for r in reports)
+    return "\n\n".join(
+        f"{table(r['results'])}\n\n`{r['command']}`. {describe(r['machine'])}" for r in reports
+    )
 
 
 def table(results):

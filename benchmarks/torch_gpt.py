@@ -32,14 +32,23 @@ class CausalSelfAttention(nn.Module):
         self.c_attn = nn.Linear(d_model, 3 * d_model, bias=False)
         self.c_proj = nn.Linear(d_model, d_model, bias=False)
         if manual:
-            self.register_buffer("seen", torch.ones(context, context, dtype=torch.bool).tril(), persistent=False)
+            self.register_buffer(
+                "seen", torch.ones(context, context, dtype=torch.bool).tril(), persistent=False
+            )
 
     def forward(self, x, cache=None):
         B, T, C = x.shape
-        q, k, v = (part.view(B, T, self.heads, C // self.heads).transpose(1, 2) for part in self.c_attn(x).split(C, dim=2))
+        q, k, v = (
+            part.view(B, T, self.heads, C // self.heads).transpose(1, 2)
+            for part in self.c_attn(x).split(C, dim=2)
+        )
         if cache is not None:
             k, v = cache.update(k, v)
-        y = self.step_by_step(q, k, v) if self.manual else F.scaled_dot_product_attention(q, k, v, is_causal=T > 1)
+        y = (
+            self.step_by_step(q, k, v)
+            if self.manual
+            else F.scaled_dot_product_attention(q, k, v, is_causal=T > 1)
+        )
         return self.c_proj(y.transpose(1, 2).contiguous().view(B, T, C))
 
     def step_by_step(self, q, k, v):
@@ -98,7 +107,11 @@ class KVCache:
     """Keys and values of the tokens so far, of one layer and one row, in arrays made once."""
 
     def __init__(self, heads, context, head_dim):
-        self.k, self.v, self.length = torch.empty(1, heads, context, head_dim), torch.empty(1, heads, context, head_dim), 0
+        self.k, self.v, self.length = (
+            torch.empty(1, heads, context, head_dim),
+            torch.empty(1, heads, context, head_dim),
+            0,
+        )
 
     def update(self, k, v):
         past, self.length = self.length, self.length + k.shape[2]

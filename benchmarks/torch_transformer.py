@@ -80,7 +80,9 @@ class Transformer(nn.Module):
         self.encoder = nn.ModuleList(EncoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers))
         self.decoder = nn.ModuleList(DecoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers))
         self.register_buffer("positions", sinusoidal(max_len, d_model), persistent=False)
-        self.register_buffer("causal", torch.ones(max_len, max_len, dtype=torch.bool).tril(), persistent=False)
+        self.register_buffer(
+            "causal", torch.ones(max_len, max_len, dtype=torch.bool).tril(), persistent=False
+        )
 
     def embed(self, tokens):
         return self.embedding(tokens) * self.scale + self.positions[: tokens.shape[1]]
@@ -100,7 +102,9 @@ class Transformer(nn.Module):
 
 def sinusoidal(length, d_model):
     """(length, d_model): sines and cosines in turn, from the wavelength 2 pi to 10,000 times that."""
-    angle = torch.arange(length)[:, None] * torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+    angle = torch.arange(length)[:, None] * torch.exp(
+        torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model)
+    )
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
 
 
@@ -126,7 +130,9 @@ def weights_of(ours):
 
 def adamw(model, ours, **how):
     """torch.optim.AdamW with the settings of our optimizer, whose first group holds matrices and whose second the others."""
-    matrices, others = [{key: value for key, value in group.items() if key != "params"} for group in ours.param_groups]
+    matrices, others = [
+        {key: value for key, value in group.items() if key != "params"} for group in ours.param_groups
+    ]
     groups = [
         {**matrices, "params": [p for p in model.parameters() if p.ndim > 1]},
         {**others, "params": [p for p in model.parameters() if p.ndim <= 1]},

@@ -17,7 +17,18 @@ from minigrad.kernels.products import sum_of_rows
 def cases(job="tricks", tiny=False):
     size = gpt.TRIAL if tiny else gpt.SIZES["reference"]
     sides = [Side("all of them", partial(gpt.ours, size))]
-    return [Case(job, (*sides, *(Side(f"without {name}", partial(without, size, change)) for name, change in CHANGES.items())))]
+    return [
+        Case(
+            job,
+            (
+                *sides,
+                *(
+                    Side(f"without {name}", partial(without, size, change))
+                    for name, change in CHANGES.items()
+                ),
+            ),
+        )
+    ]
 
 
 def without(size, change):
@@ -65,7 +76,9 @@ def pieces_of_parameters():
     def step(self):
         for group in self.param_groups:
             for p in group["params"]:
-                state = self.state.setdefault(p, {"step": 0, "m": np.zeros_like(p.data), "v": np.zeros_like(p.data)})
+                state = self.state.setdefault(
+                    p, {"step": 0, "m": np.zeros_like(p.data), "v": np.zeros_like(p.data)}
+                )
                 state["step"] += 1
                 self.update(p.data, p.grad.data, state["step"], group, state["m"], state["v"])
 

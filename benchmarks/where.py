@@ -33,9 +33,13 @@ def main(argv, jobs):
 
 
 def parse(argv, jobs):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks where", description="Where the time of one of our steps goes.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks where", description="Where the time of one of our steps goes."
+    )
     parser.add_argument("job", nargs="?", default="reference", choices=jobs, help="default: reference")
-    parser.add_argument("--steps", type=int, default=50, help="the figures are means of so many (default: 50)")
+    parser.add_argument(
+        "--steps", type=int, default=50, help="the figures are means of so many (default: 50)"
+    )
     parser.add_argument("--threads", type=int, default=1, help="for matrix products (default: 1)")
     parser.add_argument("--tiny", action="store_true", help="a small size, to try the command")
     return parser.parse_args(argv)
@@ -124,12 +128,17 @@ def lines(spent, steps):
     names = {(name if part != "other" else None, name) for part, name in spent.seconds}
     rows = []
     for op, name in names:
-        forward, backward, other = (spent.seconds.get((part, name), 0.0) for part in ("forward", "backward", "other"))
+        forward, backward, other = (
+            spent.seconds.get((part, name), 0.0) for part in ("forward", "backward", "other")
+        )
         calls = spent.calls.get(("forward" if op else "other", name), 0) / steps
         rows.append((forward + backward + other, name, calls, forward if op else other, backward))
     rows.sort(reverse=True)
     rows.append((total, "the whole step", 1, total, 0.0))
-    cells = [(name, f"{calls:g}", ms(a, steps), ms(b, steps), f"{whole / total:.1%}") for whole, name, calls, a, b in rows]
+    cells = [
+        (name, f"{calls:g}", ms(a, steps), ms(b, steps), f"{whole / total:.1%}")
+        for whole, name, calls, a, b in rows
+    ]
     return ["| " + " | ".join(row) + " |" for row in (HEADER, ("---",) * len(HEADER), *cells)]
 
 

@@ -19,7 +19,8 @@ from minigrad.recompute import checkpoint
 from minigrad.anomaly import detect_anomaly
 
 __version__ = "0.1.0"
-_DTYPES = {"float": float32, "double": float64, "long": int64, "bool": bool_}  # not as names of their own: a * would hide Python's
+# not as names of their own: a * would hide Python's
+_DTYPES = {"float": float32, "double": float64, "long": int64, "bool": bool_}
 
 
 def __getattr__(name):

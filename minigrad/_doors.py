@@ -10,13 +10,15 @@ import sys
 from minigrad._words import meant
 from minigrad.trainer import GENERAL
 
-MOST, MOST_OF_ALL = {"layers": 1000, "d_model": 100_000, "d_ff": 1_000_000}, 10**12  # of settings that are whole numbers
+# of settings that are whole numbers
+MOST, MOST_OF_ALL = {"layers": 1000, "d_model": 100_000, "d_ff": 1_000_000}, 10**12
 
 
 def open_door(door, main):
     """Run a door's main and leave with its status; what ends it from outside gets a sentence too."""
     status = 2
-    for stream in (sys.stdout, sys.stderr):  # a console or file that cannot write a character, as on Windows, gets a ? for it
+    # a console or file that cannot write a character, as on Windows, gets a ? for it
+    for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
@@ -37,7 +39,9 @@ class Parser(argparse.ArgumentParser):
     """An ArgumentParser of the door's name whose mistakes are a sentence, not a page of usage with the sentence at its end."""
 
     def __init__(self, door, **settings):
-        super().__init__(prog=f"python -m {door}", formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+        super().__init__(
+            prog=f"python -m {door}", formatter_class=argparse.RawDescriptionHelpFormatter, **settings
+        )
         self.door = door
 
     def parse_args(self, args=None, namespace=None):
@@ -89,7 +93,10 @@ def load_models(part="recipes"):
 def _ours(package):
     """Whether the package models is the one that lies beside minigrad."""
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return getattr(package, "__file__", None) and os.path.dirname(os.path.dirname(os.path.abspath(package.__file__))) == here
+    return (
+        getattr(package, "__file__", None)
+        and os.path.dirname(os.path.dirname(os.path.abspath(package.__file__))) == here
+    )
 
 
 _SHADOWED = (
@@ -105,10 +112,14 @@ def settings_of(recipe, given, pairs):
     known = dict.fromkeys([*GENERAL, *recipe.defaults])
     unknown = [f"--{key.replace('_', '-')}{meant(key, known)}" for key in given if key not in known]
     if unknown:
-        raise UsageError(f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(known)}.")
+        raise UsageError(
+            f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(known)}."
+        )
     for key, names in recipe.choices.items():
         if given.get(key, recipe.defaults[key]) not in names:
-            raise UsageError(f"the recipe {recipe.name} has no {key} {given[key]!r}{meant(given[key], names)}; --{key} can be {', '.join(names)}.")
+            raise UsageError(
+                f"the recipe {recipe.name} has no {key} {given[key]!r}{meant(given[key], names)}; --{key} can be {', '.join(names)}."
+            )
     for key, value in given.items():
         if type(value) is int and value > MOST.get(key, MOST_OF_ALL):
             raise UsageError(f"{key} can be {MOST.get(key, MOST_OF_ALL):,} at most, got {value:,}.")
@@ -120,11 +131,21 @@ def _setting(text, recipe):
     name, equals, value = text.partition("=")
     name, defaults = name.strip().replace("-", "_"), {**GENERAL, **recipe.defaults}
     if not equals and name in defaults:
-        raise UsageError(f"--set takes NAME=VALUE, and {name} stands there without a value; write --set {name}={defaults[name]}.")
+        raise UsageError(
+            f"--set takes NAME=VALUE, and {name} stands there without a value; write --set {name}={defaults[name]}."
+        )
     if not equals or name not in defaults:
-        raise UsageError(f"--set takes NAME=VALUE with a setting of the recipe {recipe.name} ({', '.join(defaults)}), got {text!r}{meant(name, defaults)}.")
+        raise UsageError(
+            f"--set takes NAME=VALUE with a setting of the recipe {recipe.name} ({', '.join(defaults)}), got {text!r}{meant(name, defaults)}."
+        )
     kind = type(defaults[name])
     try:
-        return name, value if kind in (str, type(None)) else value.lower() in ("1", "true", "yes") if kind is bool else kind(value)
+        return name, value if kind in (str, type(None)) else value.lower() in (
+            "1",
+            "true",
+            "yes",
+        ) if kind is bool else kind(value)
     except ValueError:
-        raise UsageError(f"--set {name} needs a value like its default {defaults[name]!r}, got {value!r}.") from None
+        raise UsageError(
+            f"--set {name} needs a value like its default {defaults[name]!r}, got {value!r}."
+        ) from None

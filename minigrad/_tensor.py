@@ -71,7 +71,18 @@ def record(fun, args, kwargs=NONE, is_kernel=False):
             needs = tuple(needs)
             reads_y, reads_args = row.reads.get(needs) or _first_look(row, needs)
             known = args if reads_args is ALL else _known(args, parents, reads_args)
-            out.node = Node(fun, known, kwargs, needs, y if reads_y else None, out.writes, y.shape, y.dtype, saved, parents)
+            out.node = Node(
+                fun,
+                known,
+                kwargs,
+                needs,
+                y if reads_y else None,
+                out.writes,
+                y.shape,
+                y.dtype,
+                saved,
+                parents,
+            )
             out._requires_grad = True
     if tracing.get() is not None:
         tracing.get()(fun, arrays, out)
@@ -223,7 +234,9 @@ def _share_writes(out, args):
     """A view shares its memory, so it shares the count of writes too. NumPy notes as base whoever owns the memory."""
     base = out.data.base
     for a in args:
-        if isinstance(a, Tensor) and (base is a.data or base is a.data.base and np.may_share_memory(out.data, a.data)):
+        if isinstance(a, Tensor) and (
+            base is a.data or base is a.data.base and np.may_share_memory(out.data, a.data)
+        ):
             out.writes = a.writes
 
 
@@ -245,7 +258,8 @@ class Tensor(Value):
             data = as_tensor(data).data
         self.data, self._requires_grad = data, False
         self.grad = self.node = self.hooks = None
-        self.writes = [0]  # when its memory was last written, by the clock that also counts births; shared by views
+        # when its memory was last written, by the clock that also counts births; shared by views
+        self.writes = [0]
 
     # -------- what it is
 
@@ -299,7 +313,9 @@ class Tensor(Value):
         if requires_grad and self.data.dtype.kind != "f":
             raise TypeError(explain.integer_gradient(self.data.dtype))
         if self.node is not None and not requires_grad:
-            raise RuntimeError("Only a leaf can stop requiring its gradient; take x.detach() of a computed value instead.")
+            raise RuntimeError(
+                "Only a leaf can stop requiring its gradient; take x.detach() of a computed value instead."
+            )
         self._requires_grad = bool(requires_grad)
         return self
 
@@ -344,7 +360,9 @@ class Tensor(Value):
     def item(self):
         """The one number inside, as a Python number."""
         if self.data.size != 1:
-            raise ValueError(f"item() is for tensors of one element, this one has shape {self.shape}; use tolist() or numpy().")
+            raise ValueError(
+                f"item() is for tensors of one element, this one has shape {self.shape}; use tolist() or numpy()."
+            )
         return self.data.item()
 
     def tolist(self):
@@ -396,7 +414,9 @@ class Tensor(Value):
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if method != "__call__":
-            raise TypeError(f"np.{ufunc.__name__}.{method} does not work on tensors; sum, mean, amax and their like do.")
+            raise TypeError(
+                f"np.{ufunc.__name__}.{method} does not work on tensors; sum, mean, amax and their like do."
+            )
         if kwargs:
             raise explain.not_dispatched(ufunc, ", ".join(f"{name}=" for name in kwargs))
         return FROM_NUMPY[ufunc](*inputs) if ufunc in FROM_NUMPY else apply(ufunc, *inputs)
@@ -409,7 +429,9 @@ class Tensor(Value):
             return FROM_NUMPY[fun](*args, **kwargs)
         if fun in _WRITERS:
             raise explain.not_dispatched(fun, "a tensor to write into")
-        if any(_tensor_inside(a) for a in (*(a for a in args if not isinstance(a, Tensor)), *kwargs.values())):
+        if any(
+            _tensor_inside(a) for a in (*(a for a in args if not isinstance(a, Tensor)), *kwargs.values())
+        ):
             raise explain.hidden_tensor(fun)
         return apply(fun, *args, **kwargs)
 
@@ -454,7 +476,9 @@ def as_tensor(x, dtype=None):
     try:
         array = np.asarray(_arrays_inside(x))
     except ValueError:
-        raise ValueError("A tensor needs rows of equal length; this nested list is ragged. Pad the rows first.") from None
+        raise ValueError(
+            "A tensor needs rows of equal length; this nested list is ragged. Pad the rows first."
+        ) from None
     for kind in (array.dtype, np.dtype(dtype or array.dtype)):
         if kind.kind not in "fiub":
             raise explain.unsupported_dtype(None, kind)

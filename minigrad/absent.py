@@ -96,11 +96,22 @@ def sentence(place, name):
     if hasattr(module, "__path__") and importlib.util.find_spec(f"{place}.{name}"):
         return f"{missing} until it is imported: import {place}.{name}"
     near = meant(name, [one for one in dir(module) if not one.startswith("_")])
-    return f"{missing}{near}." if near else f"{missing}; tutorials/coming_from_pytorch.md says what is left out."
+    return (
+        f"{missing}{near}." if near else f"{missing}; tutorials/coming_from_pytorch.md says what is left out."
+    )
 
 
 def as_markdown():
     """The list of the page tutorials/coming_from_pytorch.md."""
-    rows = [(", ".join(f"`{PYTORCHS[place]}.{name}`" for name in names.split()), way_out) for place, names, way_out in ABSENT]
+    rows = [
+        (", ".join(f"`{PYTORCHS[place]}.{name}`" for name in names.split()), way_out)
+        for place, names, way_out in ABSENT
+    ]
     rows += [(f"`{what}`", way_out) for what, way_out in ON_OBJECTS]
-    return "\n".join(["| not here | the way out |", "| --- | --- |", *(f"| {what} | {way_out} |" for what, way_out in rows)])
+    return "\n".join(
+        [
+            "| not here | the way out |",
+            "| --- | --- |",
+            *(f"| {what} | {way_out} |" for what, way_out in rows),
+        ]
+    )

@@ -37,14 +37,19 @@ def _watch(fun, arrays, out):
     trace = Trace(out.node)
     if not _finite(out.data) and all(_finite(a) for a in arrays):
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(out.data))[0])
-        given = ", ".join(f"{np.broadcast_to(a, out.shape)[index]:.6g}" for a in arrays if _fits(a, out.shape))
+        given = ", ".join(
+            f"{np.broadcast_to(a, out.shape)[index]:.6g}" for a in arrays if _fits(a, out.shape)
+        )
         raise AnomalyError(
             f"{name_of(fun)} made {_kind(out.data)} at index {index} out of finite numbers{f' ({given})' if given else ''}. {trace.where()}",
-            name_of(fun), current_module.get(), backward=False,
+            name_of(fun),
+            current_module.get(),
+            backward=False,
         )
     if out.node is not None:
         out.node.trace = trace
-        if out.node.fun is take_item and out.node.args[0].trace is None:  # one of several values: their function's node is watched too
+        # one of several values: their function's node is watched too
+        if out.node.fun is take_item and out.node.args[0].trace is None:
             out.node.args[0].trace = Trace(out.node.args[0])
 
 
@@ -65,7 +70,7 @@ class Trace:
         """A sentence that names the line."""
         if self.line is None:
             return "The line that called it is not known."
-        return f'It was called in {self.line.filename}, line {self.line.lineno}: {(self.line.line or "").strip()}'
+        return f"It was called in {self.line.filename}, line {self.line.lineno}: {(self.line.line or '').strip()}"
 
     def check_arrays(self, node):
         """Refuse to differentiate what has been changed since, even behind the engine's back."""
@@ -79,7 +84,11 @@ class Trace:
         g, gradient = _arrays_in(g), _arrays_in(gradient)
         if all(map(_finite, g)) and not all(map(_finite, gradient)):
             bad = next(a for a in gradient if not _finite(a))
-            raise AnomalyError(f"backward of {node.name} made {_kind(bad)} out of a finite gradient. {self.where()}", node.name, node.module)
+            raise AnomalyError(
+                f"backward of {node.name} made {_kind(bad)} out of a finite gradient. {self.where()}",
+                node.name,
+                node.module,
+            )
 
 
 def _arrays_in(gradient):
@@ -115,6 +124,8 @@ def _checksum(array):
 def _calling_line():
     """The innermost line outside the engine."""
     for frame in reversed(traceback.extract_stack(limit=40)):
-        if os.path.dirname(os.path.abspath(frame.filename)) != _HERE and not frame.filename.startswith(_HERE + os.sep):
+        if os.path.dirname(os.path.abspath(frame.filename)) != _HERE and not frame.filename.startswith(
+            _HERE + os.sep
+        ):
             return frame
     return None

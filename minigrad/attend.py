@@ -26,7 +26,9 @@ def main(argv=None):
         recorded = load_models("attended").recorded
         texts = options.text or [getattr(recipe, "example", None)]
         if not texts[0]:  # an own recipe without an example, or a run made before runs remembered theirs
-            raise UsageError(f'this run has no example, so give a text to look at: python -m minigrad.attend {options.run} "..."')
+            raise UsageError(
+                f'this run has no example, so give a text to look at: python -m minigrad.attend {options.run} "..."'
+            )
         with blas_threads(1):
             records = [recorded(recipe, model, text) for text in texts]
         path = Path(options.out or Path(options.run) / "attention.html")
@@ -40,7 +42,9 @@ def parse(argv):
     parser = Parser("minigrad.attend", epilog=EPILOG, description="Show what a trained model looks at while it answers a text: every layer and head, token by token.")  # fmt: skip
     parser.add_argument("run", help="the run's folder, such as runs/dates-0001")
     parser.add_argument("text", nargs="*", help='what the model is to read, such as "29th of november 2026"; several make a page of several; none: the recipe\'s example')  # fmt: skip
-    parser.add_argument("--out", metavar="FILE", help="the page (default: attention.html in the run's folder)")
+    parser.add_argument(
+        "--out", metavar="FILE", help="the page (default: attention.html in the run's folder)"
+    )
     return parser.parse_args(argv)
 
 
@@ -48,7 +52,9 @@ def write(records, path, title):
     try:
         viz.attention(records, path, title)
     except OSError as error:
-        raise saving.FileProblem(f"The page {path} could not be written: {error.strerror}. Choose another with --out.") from None
+        raise saving.FileProblem(
+            f"The page {path} could not be written: {error.strerror}. Choose another with --out."
+        ) from None
 
 
 def summary(rows):

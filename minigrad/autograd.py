@@ -17,7 +17,8 @@ import numpy as np
 from minigrad.modes import current_module
 
 RULES = {}  # function -> Row
-clock = itertools.count(1)  # counts births of nodes and writes into tensors, so that one can be older than the other
+# counts births of nodes and writes into tensors, so that one can be older than the other
+clock = itertools.count(1)
 
 
 # ---------------------------------------------------------------- the table
@@ -32,7 +33,8 @@ class Row:
 
     def __init__(self, fun, rules):
         self.fun, self.rules = fun, rules
-        self.reads = {}  # which arguments need a gradient -> what must be kept for it, once it has been looked at
+        # which arguments need a gradient -> what must be kept for it, once it has been looked at
+        self.reads = {}
 
     def what_is_read(self, needs):
         """(is y read?, is each argument read?) by the rules of those arguments that need a gradient."""
@@ -51,7 +53,9 @@ class EachRow(Row):
     """A row for functions of any number of like arguments: one rule, told which argument is meant."""
 
     def vjp(self, node, g, y, args, needs):
-        return [self.rules(i, g, y, *args, **node.kwargs) if needed else None for i, needed in enumerate(needs)]
+        return [
+            self.rules(i, g, y, *args, **node.kwargs) if needed else None for i, needed in enumerate(needs)
+        ]
 
     def what_is_read(self, needs):
         return _reads(self.rules, len(needs) + 1)[1:]
@@ -83,7 +87,8 @@ def _reads(rule, count):
     """
     parameters = list(inspect.signature(rule).parameters.values())[1:]  # g is always read
     names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-    names += [p.name for p in parameters if p.kind is p.VAR_POSITIONAL] * (count + 1)  # *xs: all others bear that name
+    # *xs: all others bear that name
+    names += [p.name for p in parameters if p.kind is p.VAR_POSITIONAL] * (count + 1)
     names += ["_"] * (count + 1)
     return tuple(not name.startswith("_") for name in names[: count + 1])
 
@@ -282,12 +287,18 @@ def pull_back(pending, wanted=None, retain_graph=False, wrap=None, run_hooks=Tru
                 ready(leaf, _through_hooks(leaf, g) if leaf.hooks else g)
         if not retain_graph and (useful is None or True in needs):
             node.release()
-    return {leaf: _through_hooks(leaf, g) if leaf.hooks and run_hooks else g for leaf, g in pending.items()} | found
+    return {
+        leaf: _through_hooks(leaf, g) if leaf.hooks and run_hooks else g for leaf, g in pending.items()
+    } | found
 
 
 def _needs(node, useful):
     """Which arguments lead on to something wanted; none if the node's history is gone (it is then wanted itself)."""
-    return () if node.args is None else tuple([parent is not None and parent in useful for parent in node.parents])
+    return (
+        ()
+        if node.args is None
+        else tuple([parent is not None and parent in useful for parent in node.parents])
+    )
 
 
 def _through_hooks(owner, g):
@@ -337,8 +348,16 @@ def fit(gradient, parent, node):
 def unbroadcast(gradient, shape, node):
     """Sum `gradient` over the axes along which an array of `shape` was repeated to get the gradient's shape."""
     extra = gradient.ndim - len(shape)
-    stretched = tuple(i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] != 1) if extra >= 0 else ()
-    summed = gradient.sum(axis=tuple(range(extra)) + stretched, keepdims=True) if extra > 0 or stretched else gradient
+    stretched = (
+        tuple(i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] != 1)
+        if extra >= 0
+        else ()
+    )
+    summed = (
+        gradient.sum(axis=tuple(range(extra)) + stretched, keepdims=True)
+        if extra > 0 or stretched
+        else gradient
+    )
     if extra < 0 or summed.shape[extra:] != shape:
         raise AssertionError(
             f"the rule of {node.name} gave a gradient of shape {tuple(gradient.shape)} for an argument of shape {shape}: "

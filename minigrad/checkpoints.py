@@ -33,9 +33,22 @@ class Checkpoints:
     """
 
     def __init__(self, folder, training, log, better, warn, every=None, minutes=1.0, keep=2, extra=None):
-        self.folder, self.training, self.log, self.better, self.warn = Path(folder), training, log, better, warn
+        self.folder, self.training, self.log, self.better, self.warn = (
+            Path(folder),
+            training,
+            log,
+            better,
+            warn,
+        )
         self.every, self.minutes, self.keep, self.extra = every, minutes, keep, extra or {}
-        self.best, self.saved, self.weights_of, self._last, self._said = None, [], None, time.monotonic(), None  # weights_of: the step of those in WEIGHTS
+        # weights_of: the step of those in WEIGHTS
+        self.best, self.saved, self.weights_of, self._last, self._said = (
+            None,
+            [],
+            None,
+            time.monotonic(),
+            None,
+        )
 
     def go_on(self, checkpoint):
         """Take over what a checkpoint says of those before it; files of later steps, which could not be read, do not count."""
@@ -62,13 +75,18 @@ class Checkpoints:
             return True
         self._last = time.monotonic()
         if name := sick_weights(self.training.model):
-            return self._failed(f"The weights {name} hold a NaN or an inf after step {self.training.done}; they are not saved, and the last good checkpoint stays.")
+            return self._failed(
+                f"The weights {name} hold a NaN or an inf after step {self.training.done}; they are not saved, and the last good checkpoint stays."
+            )
         try:
             self.log.flush(lasting=True)
             saving.save_tensors(self.folder / WEIGHTS, self.training.model.state_dict())
             self.weights_of = self.training.done
             (self.folder / FOLDER).mkdir(exist_ok=True)
-            write(path_of(self.folder, self.training.done), {**self.training.state(), "best": self.best, **self.extra})
+            write(
+                path_of(self.folder, self.training.done),
+                {**self.training.state(), "best": self.best, **self.extra},
+            )
         except (saving.FileProblem, TrainingError) as problem:
             return self._failed(str(problem))
         except OSError as error:
@@ -101,7 +119,11 @@ class Checkpoint:
 
     def __init__(self, values):
         self.state, self.step, self.best = values, values["step"], values["best"]
-        fits = self.best is None or (isinstance(self.best, dict) and type(self.best.get("step")) is int and _is_figure(self.best.get("figure")))
+        fits = self.best is None or (
+            isinstance(self.best, dict)
+            and type(self.best.get("step")) is int
+            and _is_figure(self.best.get("figure"))
+        )
         if type(self.step) is not int or not fits:
             raise ValueError(f"its step is {self.step!r}, the best before it {self.best!r}")
 
@@ -119,7 +141,10 @@ def path_of(folder, step):
 
 def found(folder):
     """[(step, path)] of all checkpoints of a run, the newest first; none of them read yet."""
-    paths = [(re.fullmatch(r"step-(\d{6,12})\.safetensors", path.name), path) for path in (Path(folder) / FOLDER).glob("step-*")]
+    paths = [
+        (re.fullmatch(r"step-(\d{6,12})\.safetensors", path.name), path)
+        for path in (Path(folder) / FOLDER).glob("step-*")
+    ]
     return sorted(((int(match[1]), path) for match, path in paths if match), reverse=True)
 
 
@@ -143,13 +168,19 @@ def read(path):
             return Checkpoint(_unpacked(header["state"], arrays))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise saving.FileProblem(f"{path} is not a checkpoint ({type(error).__name__}: {error}).") from None
-    raise Newer(f"{path} was written by a newer minigrad; update this one, which reads up to version {VERSION} of checkpoints.")
+    raise Newer(
+        f"{path} was written by a newer minigrad; update this one, which reads up to version {VERSION} of checkpoints."
+    )
 
 
 def _packed(value, name, arrays):
     """The value as JSON can hold it, its arrays put into `arrays` by a name that says where they were."""
     if isinstance(value, dict):
-        return {"dict": {str(key): _packed(part, f"{name}.{key}".lstrip("."), arrays) for key, part in value.items()}}
+        return {
+            "dict": {
+                str(key): _packed(part, f"{name}.{key}".lstrip("."), arrays) for key, part in value.items()
+            }
+        }
     if isinstance(value, (list, tuple)):
         return [_packed(part, f"{name}.{number}", arrays) for number, part in enumerate(value)]
     if isinstance(value, (np.ndarray, Tensor)):
@@ -161,11 +192,17 @@ def _packed(value, name, arrays):
         return value.item()
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
-    raise saving.FileProblem(f"{name} is a {type(value).__name__}, which no checkpoint can hold; state_dict() should give arrays, numbers and texts")
+    raise saving.FileProblem(
+        f"{name} is a {type(value).__name__}, which no checkpoint can hold; state_dict() should give arrays, numbers and texts"
+    )
 
 
 def _unpacked(value, arrays):
     if isinstance(value, dict):
         ((kind, inside),) = value.items()
-        return arrays[inside] if kind == "array" else {key: _unpacked(part, arrays) for key, part in inside.items()}
+        return (
+            arrays[inside]
+            if kind == "array"
+            else {key: _unpacked(part, arrays) for key, part in inside.items()}
+        )
     return [_unpacked(part, arrays) for part in value] if isinstance(value, list) else value

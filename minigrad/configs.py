@@ -17,7 +17,8 @@ from minigrad._words import meant
 from minigrad.trainer import GENERAL
 
 NAME = "config.toml"
-TOP = ("recipe", "seed", "threads", "share", "save_every", "save_minutes", "keep", "tensorboard")  # keys that are not the recipe's
+# keys that are not the recipe's
+TOP = ("recipe", "seed", "threads", "share", "save_every", "save_minutes", "keep", "tensorboard")
 
 
 # ---------------------------------------------------------------- writing
@@ -29,15 +30,24 @@ def of_run(recipe, config):
     every, minutes, keep = (config["saving"][name] for name in ("every", "minutes", "keep"))
     saved = {"save_every": every, "save_minutes": None if every else minutes, "keep": keep}
     top = {name: {**config, **saved}[name] for name in TOP}
-    table = {"recipe": top.pop("recipe"), **top, "settings": {name: value for name, value in config["settings"].items() if name in known}}
-    return (f"# To repeat this run: python -m minigrad.train --config {NAME}; what else stands on the command line wins.\n" + toml(table)).encode(errors="replace")
+    table = {
+        "recipe": top.pop("recipe"),
+        **top,
+        "settings": {name: value for name, value in config["settings"].items() if name in known},
+    }
+    return (
+        f"# To repeat this run: python -m minigrad.train --config {NAME}; what else stands on the command line wins.\n"
+        + toml(table)
+    ).encode(errors="replace")
 
 
 def toml(table):
     """A dict of texts, numbers, truth values and, at its end, dicts of such, as TOML; None is left out."""
     own = {key: value for key, value in table.items() if not isinstance(value, dict)}
     lines = [f"{_key(key)} = {_value(value)}\n" for key, value in own.items() if value is not None]
-    return "".join(lines) + "".join(f"\n[{_key(key)}]\n{toml(inner)}" for key, inner in table.items() if key not in own)
+    return "".join(lines) + "".join(
+        f"\n[{_key(key)}]\n{toml(inner)}" for key, inner in table.items() if key not in own
+    )
 
 
 def _key(key):
@@ -47,12 +57,25 @@ def _key(key):
 def _value(value):
     if isinstance(value, str):
         return _text(value)
-    return str(value).lower() if isinstance(value, bool) else str(int(value)) if isinstance(value, numbers.Integral) else repr(float(value))
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else str(int(value))
+        if isinstance(value, numbers.Integral)
+        else repr(float(value))
+    )
 
 
 def _text(text):
     """A basic string: everything but quotes, backslashes and control characters stands for itself."""
-    return '"' + "".join(f"\\u{ord(c):04X}" if ord(c) < 32 or ord(c) == 127 else f"\\{c}" if c in '"\\' else c for c in text) + '"'
+    return (
+        '"'
+        + "".join(
+            f"\\u{ord(c):04X}" if ord(c) < 32 or ord(c) == 127 else f"\\{c}" if c in '"\\' else c
+            for c in text
+        )
+        + '"'
+    )
 
 
 # ---------------------------------------------------------------- reading
@@ -61,7 +84,8 @@ def _text(text):
 def read(path):
     """What a TOML file holds; a FileProblem for what is none."""
     try:
-        return tomllib.loads(saving.load_text(path).removeprefix("\ufeff"))  # a mark that some editors put first
+        # a mark that some editors put first
+        return tomllib.loads(saving.load_text(path).removeprefix("\ufeff"))
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, saving.FileProblem):
             raise
@@ -73,20 +97,38 @@ def arguments(path, options):
     config = read(path)
     settings = config.pop("settings", {})
     if not isinstance(settings, dict):
-        raise UsageError(f"{path}: settings must be a table, [settings], with a line for each; got {settings!r}.")
+        raise UsageError(
+            f"{path}: settings must be a table, [settings], with a line for each; got {settings!r}."
+        )
     for key in config:
         if key.replace("-", "_") not in TOP:
-            place = f"; {key} is a setting of a recipe and belongs below [settings]" if key.replace("-", "_") in {*options, *GENERAL} else meant(key, [*TOP, "settings"])
-            raise UsageError(f"{path}: there is no key {key!r} outside of [settings]{place}. There are {', '.join(TOP)}.")
+            place = (
+                f"; {key} is a setting of a recipe and belongs below [settings]"
+                if key.replace("-", "_") in {*options, *GENERAL}
+                else meant(key, [*TOP, "settings"])
+            )
+            raise UsageError(
+                f"{path}: there is no key {key!r} outside of [settings]{place}. There are {', '.join(TOP)}."
+            )
     if misplaced := [key for key in settings if key in TOP]:
-        raise UsageError(f"{path}: {', '.join(misplaced)} is no setting of a recipe and belongs above [settings].")
+        raise UsageError(
+            f"{path}: {', '.join(misplaced)} is no setting of a recipe and belongs above [settings]."
+        )
     recipe = config.pop("recipe", None)
     if not isinstance(recipe, str | None):
-        raise UsageError(f"{path}: recipe must be a text, the name of a recipe or a file of your own; got {recipe!r}.")
-    if twice := [key for key in (*config, *settings) if "-" in key and key.replace("-", "_") in {**config, **settings}]:
-        raise UsageError(f"{path}: {twice[0]} and {twice[0].replace('-', '_')} are the same setting; leave out one of them.")
+        raise UsageError(
+            f"{path}: recipe must be a text, the name of a recipe or a file of your own; got {recipe!r}."
+        )
+    if twice := [
+        key for key in (*config, *settings) if "-" in key and key.replace("-", "_") in {**config, **settings}
+    ]:
+        raise UsageError(
+            f"{path}: {twice[0]} and {twice[0].replace('-', '_')} are the same setting; leave out one of them."
+        )
     given = [(key.replace("-", "_"), value) for key, value in (*config.items(), *settings.items())]
-    return recipe, [word for key, value in given for word in _words(path, key, value, key in (*TOP, *options))]
+    return recipe, [
+        word for key, value in given for word in _words(path, key, value, key in (*TOP, *options))
+    ]
 
 
 def _words(path, key, value, has_option):

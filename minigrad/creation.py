@@ -55,7 +55,9 @@ def arange(start, end=None, step=1, dtype=None, requires_grad=False):
     """start, start + step ... before end; whole numbers if all three are."""
     start, end = (0, start) if end is None else (start, end)
     array = np.arange(start, end, step)
-    return tensor(array, dtype or (get_default_dtype() if array.dtype.kind == "f" else np.int64), requires_grad)
+    return tensor(
+        array, dtype or (get_default_dtype() if array.dtype.kind == "f" else np.int64), requires_grad
+    )
 
 
 def linspace(start, end, steps, dtype=None, requires_grad=False):

@@ -56,7 +56,8 @@ class Ranks:
         loss, moved = 0.0, {}
         with random.as_worker(self.rank):
             parts = recipe.shares(batch, self.size)
-            if self.rank < len(parts):  # else the batch has fewer examples than there are ranks, and this one adds nothing
+            # else the batch has fewer examples than there are ranks, and this one adds nothing
+            if self.rank < len(parts):
                 loss = self._backward_part(recipe, model, parts)
                 now = random.get_state()["streams"]
                 moved = {name: now[name] for name in random.moved_since(before)}
@@ -156,11 +157,16 @@ class Bucket:
 
     def __init__(self, parameters, ranks):
         ends = np.cumsum([p.numel() for p in parameters]).tolist()
-        self.places = {p: (slice(end - p.numel(), end), ends[-1] + i) for i, (p, end) in enumerate(zip(parameters, ends, strict=True))}
-        self.length = -(-(ends[-1] + len(parameters)) // ranks) * ranks  # rounded up: pieces of one size for all ranks
+        self.places = {
+            p: (slice(end - p.numel(), end), ends[-1] + i)
+            for i, (p, end) in enumerate(zip(parameters, ends, strict=True))
+        }
+        # rounded up: pieces of one size for all ranks
+        self.length = -(-(ends[-1] + len(parameters)) // ranks) * ranks
 
     def clear(self):
-        self.flat = np.zeros(self.length, next(iter(self.places)).dtype)  # anew: the last step's still are somebody's `.grad`
+        # anew: the last step's still are somebody's `.grad`
+        self.flat = np.zeros(self.length, next(iter(self.places)).dtype)
         self.missing = len(self.places)
 
     def put(self, parameter, gradient):

@@ -21,11 +21,15 @@ def main(argv=None):
     with said("minigrad.embed", UsageError, saving.FileProblem, ValueError) as outcome:
         texts = options.text or [line.strip() for line in sys.stdin if line.strip()]
         if len(texts) + (options.query is not None) < 2:
-            raise UsageError(f"to compare takes two texts or more, got {len(texts)}; or --query TEXT and at least one.")
+            raise UsageError(
+                f"to compare takes two texts or more, got {len(texts)}; or --query TEXT and at least one."
+            )
         pretrained = load_models("pretrained")
         model = pretrained.load(options.model)
         with blas_threads(1):
-            vectors = pretrained.embed(model, [*([options.query] if options.query is not None else []), *texts])
+            vectors = pretrained.embed(
+                model, [*([options.query] if options.query is not None else []), *texts]
+            )
         if options.query is None:
             print_square(texts, vectors @ vectors.T)
         else:
@@ -35,10 +39,16 @@ def main(argv=None):
 
 
 def parse(argv):
-    parser = Parser("minigrad.embed", epilog=EPILOG, description="How alike texts are, in pairs, or to a query.")
-    parser.add_argument("text", nargs="*", help="a text; several are compared with each other; none: lines of standard input")
+    parser = Parser(
+        "minigrad.embed", epilog=EPILOG, description="How alike texts are, in pairs, or to a query."
+    )
+    parser.add_argument(
+        "text", nargs="*", help="a text; several are compared with each other; none: lines of standard input"
+    )
     parser.add_argument("--query", help="order the texts by how near they are to this one")
-    parser.add_argument("--model", default="minilm", help="a folder, a GGUF file or a name; minilm unless given")
+    parser.add_argument(
+        "--model", default="minilm", help="a folder, a GGUF file or a name; minilm unless given"
+    )
     return parser.parse_args(argv)
 
 

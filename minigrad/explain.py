@@ -42,14 +42,20 @@ def failed_call(error, fun, arrays, kwargs):
         )
     if name == "reshape":
         return kind(f"reshape: a tensor of shape {shapes[0]} has {_count(shapes[0])} elements, which do not fill {_given(arrays, kwargs)}.")  # fmt: skip
-    settings = ", ".join(f"{key}={value!r}" for key, value in kwargs.items() if not isinstance(value, np.ndarray))
+    settings = ", ".join(
+        f"{key}={value!r}" for key, value in kwargs.items() if not isinstance(value, np.ndarray)
+    )
     of = f" of shape {' and '.join(map(str, shapes))}" if shapes else ""
     return kind(f"{name}{of}{' with ' + settings if settings else ''}: {str(error).rstrip('.')}.")
 
 
 def kind_of(error):
     """What to raise in place of one of NumPy's errors: its own classes do not all take a sentence."""
-    return next(kind for kind in (np.exceptions.AxisError, IndexError, ValueError, TypeError) if isinstance(error, kind))
+    return next(
+        kind
+        for kind in (np.exceptions.AxisError, IndexError, ValueError, TypeError)
+        if isinstance(error, kind)
+    )
 
 
 def _count(shape):
@@ -62,7 +68,9 @@ def _given(arrays, kwargs):
 
 def _matmul(a, b):
     if not a or not b:
-        return f"matmul: needs tensors of at least one axis, got shapes {a} and {b}. Use * to scale by a number."
+        return (
+            f"matmul: needs tensors of at least one axis, got shapes {a} and {b}. Use * to scale by a number."
+        )
     inner = b[-2] if len(b) > 1 else b[0]
     if a[-1] != inner:
         hint = " Transposing the second would fit: x @ y.mT." if len(b) > 1 and a[-1] == b[-1] else ""
@@ -140,7 +148,9 @@ def in_place(tensor):
 def tensor_repr(tensor):
     """Values, then what is not obvious: dtype if unusual, and whether it is a leaf that wants a gradient or how it was made."""
     prefix = type(tensor).__name__.lower() + "("
-    body = np.array2string(tensor.data, prefix=prefix, separator=", ", precision=4, suppress_small=True, threshold=200)
+    body = np.array2string(
+        tensor.data, prefix=prefix, separator=", ", precision=4, suppress_small=True, threshold=200
+    )
     notes = [] if tensor.dtype in (np.float32, np.int64, np.bool_) else [f"dtype={tensor.dtype}"]
     if tensor.data.size == 0 or tensor.data.size > 200:
         notes.append(f"shape={tensor.shape}")

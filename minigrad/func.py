@@ -36,7 +36,9 @@ def grad_and_value(func, argnums=0, has_aux=False):
             output = func(*args, **kwargs)
         value = output[0] if has_aux else output
         if not isinstance(value, Tensor) or value.numel() != 1:
-            raise ValueError(f"grad needs a function whose value is a single number, got {_describe(value)}; for more use vjp or jacrev.")
+            raise ValueError(
+                f"grad needs a function whose value is a single number, got {_describe(value)}; for more use vjp or jacrev."
+            )
         settled = _settled(value, chosen)  # before the history is used up
         return _pull([value], chosen, None), (settled, _map(_detached, output[1])) if has_aux else settled
 
@@ -52,7 +54,12 @@ def vjp(func, *primals, has_aux=False):
     values = _leaves(value)
 
     def pull(*cotangents):
-        return _pull(values, chosen, [v for _, v in _pairs("the pull of vjp", values, _leaves(list(cotangents)))], keep=True)
+        return _pull(
+            values,
+            chosen,
+            [v for _, v in _pairs("the pull of vjp", values, _leaves(list(cotangents)))],
+            keep=True,
+        )
 
     settled = _map(lambda y: _settled(y, chosen), value)
     aux = _map(_detached, aux)
@@ -62,7 +69,9 @@ def vjp(func, *primals, has_aux=False):
 def jvp(func, primals, tangents):
     """(value, J t): the derivative along t. The pull-back v -> v^T J is linear in v, so its own pull-back is t -> J t."""
     if len(primals) != len(tangents):
-        raise ValueError(f"jvp needs one tangent for each primal, got {len(primals)} primals and {len(tangents)} tangents.")
+        raise ValueError(
+            f"jvp needs one tangent for each primal, got {len(primals)} primals and {len(tangents)} tangents."
+        )
     primals, chosen = _fresh(tuple(primals), tuple(range(len(primals))))
     with enable_grad():
         value = func(*primals)
@@ -70,7 +79,11 @@ def jvp(func, primals, tangents):
         seeds = [Tensor(np.zeros_like(y.data)).requires_grad_() for y in values]
         pulled = _gradients(values, _leaves(chosen), seeds, create_graph=True)
         paired = [(g, t) for g, t in zip(pulled, _leaves(list(tangents)), strict=True) if g.requires_grad]
-        moved = _gradients([g for g, _ in paired], seeds, [t for _, t in paired], create_graph=True) if paired else seeds
+        moved = (
+            _gradients([g for g, _ in paired], seeds, [t for _, t in paired], create_graph=True)
+            if paired
+            else seeds
+        )
     moved = iter([_settled(m, [chosen, seeds]) for m in moved])
     return _map(lambda y: _settled(y, chosen), value), _map(lambda _: next(moved), value)
 
@@ -103,7 +116,9 @@ def hvp(func, primals, tangents):
 
     def slope(*primals):
         found, value = grad_and_value(func, tuple(range(len(primals))))(*primals)
-        return sum((g * t).sum() for g, t in _pairs("hvp", _leaves(list(found)), _leaves(list(tangents)))), value
+        return sum(
+            (g * t).sum() for g, t in _pairs("hvp", _leaves(list(found)), _leaves(list(tangents)))
+        ), value
 
     found, (_, value) = grad_and_value(slope, tuple(range(len(primals))), has_aux=True)(*primals)
     return value.detach(), found
@@ -111,7 +126,11 @@ def hvp(func, primals, tangents):
 
 def functional_call(module, parameters, args=(), kwargs=None):
     """module(*args) computed with `parameters` (name -> Tensor) in place of its own, which come back afterwards."""
-    places = [(place, _own(module, name), tensor) for name, tensor in parameters.items() for place in _places(module, name)]
+    places = [
+        (place, _own(module, name), tensor)
+        for name, tensor in parameters.items()
+        for place in _places(module, name)
+    ]
     try:
         for (owner, last), _, tensor in places:
             setattr(owner, last, tensor)
@@ -133,13 +152,17 @@ def _own(module, name):
 def _places(module, name):
     """(module, attribute) of every place where that parameter stands: tied ones have several."""
     wanted = _own(module, name)
-    return [(inner, key) for inner in module.modules() for key, value in vars(inner).items() if value is wanted]
+    return [
+        (inner, key) for inner in module.modules() for key, value in vars(inner).items() if value is wanted
+    ]
 
 
 def _pairs(what, values, vectors):
     """The values with their vectors, which must have the same shapes."""
     if [v.shape for v in values] != [np.shape(v) for v in vectors]:
-        raise ValueError(f"{what} needs vectors of the shapes {[v.shape for v in values]}, got {[np.shape(v) for v in vectors]}.")
+        raise ValueError(
+            f"{what} needs vectors of the shapes {[v.shape for v in values]}, got {[np.shape(v) for v in vectors]}."
+        )
     return list(zip(values, vectors, strict=True))
 
 
@@ -208,7 +231,12 @@ def _gradients(values, inputs, seeds, create_graph, keep=False):
         return [Tensor(np.zeros_like(x.data)) for x in inputs]
     outputs, starts = zip(*pairs, strict=True)
     found = gradients(
-        outputs, inputs, None if seeds is None else starts, retain_graph=keep or create_graph, create_graph=create_graph, allow_unused=True
+        outputs,
+        inputs,
+        None if seeds is None else starts,
+        retain_graph=keep or create_graph,
+        create_graph=create_graph,
+        allow_unused=True,
     )
     return [Tensor(np.zeros_like(x.data)) if g is None else g for g, x in zip(found, inputs, strict=True)]
 
@@ -221,7 +249,11 @@ def _needs_history(y, own):
     if y.node is None:
         return id(y) not in mine
     nodes = autograd.oldest_first([y.node])
-    return any(p is not None and type(p) is not autograd.Node and id(p) not in mine for node in nodes for p in node.parents)
+    return any(
+        p is not None and type(p) is not autograd.Node and id(p) not in mine
+        for node in nodes
+        for p in node.parents
+    )
 
 
 def _detached(x):

@@ -32,7 +32,9 @@ examples:
 
 def main(argv=None):
     options = parse(argv)
-    with said("minigrad.generate", UsageError, saving.FileProblem, RuntimeError, ValueError, NotImplementedError) as outcome:
+    with said(
+        "minigrad.generate", UsageError, saving.FileProblem, RuntimeError, ValueError, NotImplementedError
+    ) as outcome:
         if options.model:
             return ask_published(options)
         refuse_for_runs(options)
@@ -49,15 +51,37 @@ def parse(argv):
     parser = Parser("minigrad.generate", epilog=EPILOG, description=DESCRIPTION)
     parser.add_argument("run", nargs="?", help="the run's folder, such as runs/dates-0001; none with --model")
     parser.add_argument("prompt", nargs="*", default=[], help='what to ask, or to continue, such as "29th of november 2026"; several are answered in turn; none: lines of standard input')  # fmt: skip
-    parser.add_argument("--model", help="a published model instead of a run: smollm2, a folder, a GGUF file, a name of Hugging Face's hub")
-    parser.add_argument("--prompt", dest="asked", action="append", metavar="TEXT", help="another way to give a prompt")
-    parser.add_argument("--raw", action="store_true", default=None, help="with --model: continue the text as it is, without the chat template")
-    parser.add_argument("--storage", choices=("float32", "float16", "bfloat16"), help="with --model: two bytes a weight take half the memory, and longer")
-    parser.add_argument("--temperature", type=float, help="below 1 bolder, above 1 more even; 0 always takes the likeliest")
+    parser.add_argument(
+        "--model",
+        help="a published model instead of a run: smollm2, a folder, a GGUF file, a name of Hugging Face's hub",
+    )
+    parser.add_argument(
+        "--prompt", dest="asked", action="append", metavar="TEXT", help="another way to give a prompt"
+    )
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        default=None,
+        help="with --model: continue the text as it is, without the chat template",
+    )
+    parser.add_argument(
+        "--storage",
+        choices=("float32", "float16", "bfloat16"),
+        help="with --model: two bytes a weight take half the memory, and longer",
+    )
+    parser.add_argument(
+        "--temperature", type=float, help="below 1 bolder, above 1 more even; 0 always takes the likeliest"
+    )
     parser.add_argument("--top-k", type=int, help="choose among the k likeliest only")
-    parser.add_argument("--top-p", type=float, help="choose among the likeliest that together reach this probability")
-    parser.add_argument("--repetition-penalty", type=float, help="above 1: what stands there already becomes less likely")
-    parser.add_argument("--beam", type=int, help="follow so many continuations at once and show the likeliest")
+    parser.add_argument(
+        "--top-p", type=float, help="choose among the likeliest that together reach this probability"
+    )
+    parser.add_argument(
+        "--repetition-penalty", type=float, help="above 1: what stands there already becomes less likely"
+    )
+    parser.add_argument(
+        "--beam", type=int, help="follow so many continuations at once and show the likeliest"
+    )
     parser.add_argument("--max-new", type=int, help="how many tokens to write at most")
     parser.add_argument("--seed", type=int, help="the same seed writes the same")
     options = parser.parse_args(argv)
@@ -77,22 +101,30 @@ def refuse_for_runs(options):
 
 def chosen_options(options, recipe):
     """The options that were given; a sentence if the recipe has no use for one, or for two at once."""
-    given = {key: value for key, value in vars(options).items() if value is not None and key not in NO_SAMPLING}
+    given = {
+        key: value for key, value in vars(options).items() if value is not None and key not in NO_SAMPLING
+    }
     unknown = [f"--{key.replace('_', '-')}" for key in given if key not in recipe.generating]
     if unknown:
         known = ", ".join(f"--{key.replace('_', '-')}" for key in recipe.generating) or "no options"
-        raise UsageError(f"a model of the recipe {recipe.name} has no use for {', '.join(unknown)}; it takes {known}.")
+        raise UsageError(
+            f"a model of the recipe {recipe.name} has no use for {', '.join(unknown)}; it takes {known}."
+        )
     check_counts(given)
     chance = [f"--{key.replace('_', '-')}" for key in given if key not in ("beam", "max_new")]
     if "beam" in given and chance:
-        raise UsageError(f"--beam takes the likeliest and leaves nothing to chance; leave out {', '.join(chance)}.")
+        raise UsageError(
+            f"--beam takes the likeliest and leaves nothing to chance; leave out {', '.join(chance)}."
+        )
     return given
 
 
 def check_counts(given):
     wrong = [key for key in ("beam", "max_new") if given.get(key, 1) < 1]
     if wrong or given.get("seed", 0) < 0:
-        raise UsageError(f"--{(wrong or ['seed'])[0].replace('_', '-')} needs a whole number from {1 if wrong else 0}.")
+        raise UsageError(
+            f"--{(wrong or ['seed'])[0].replace('_', '-')} needs a whole number from {1 if wrong else 0}."
+        )
 
 
 def answer(recipe, model, prompts, chosen):
@@ -114,7 +146,9 @@ def write(recipe, model, prompt, chosen, named):
     pieces, count, start = recipe.stream(model, prompt, **chosen), 0, time.perf_counter()
     for piece in pieces:
         if not count and (continues or named):
-            print(prompt if continues else f"{prompt}\n  -> " if len(prompt) > 40 else f"{prompt} -> ", end="")
+            print(
+                prompt if continues else f"{prompt}\n  -> " if len(prompt) > 40 else f"{prompt} -> ", end=""
+            )
         print(piece, end="", flush=True)
         count += 1
     print(flush=True)
@@ -128,31 +162,45 @@ def write(recipe, model, prompt, chosen, named):
 
 def ask_published(options):
     """Print the answer of a published model to each prompt, piece by piece, then how fast it came and the memory it took."""
-    chosen = {key: value for key, value in vars(options).items() if value is not None and key not in NO_SAMPLING}
+    chosen = {
+        key: value for key, value in vars(options).items() if value is not None and key not in NO_SAMPLING
+    }
     if "beam" in chosen:
         raise UsageError("--beam is for runs; a published model is sampled: --temperature, --top-k, --top-p.")
     check_counts(chosen)
     published = load_models("pretrained").load(options.model, options.storage or "float32")
     text = published.tokenizer
     if not hasattr(published.model, "new_cache"):
-        raise UsageError(f"{options.model} is an encoder and writes nothing; python -m minigrad.embed compares texts with it.")
+        raise UsageError(
+            f"{options.model} is an encoder and writes nothing; python -m minigrad.embed compares texts with it."
+        )
     chats = bool(getattr(text, "template", None)) and not options.raw
     for prompt in options.prompt or typed_lines():
         asked = text.chat([{"role": "user", "content": prompt}]) if chats else prompt
         with blas_threads(1):
-            write_published(published, text.encode(asked, special=not chats), "" if chats else prompt, {"temperature": 0.0, **chosen})
+            write_published(
+                published,
+                text.encode(asked, special=not chats),
+                "" if chats else prompt,
+                {"temperature": 0.0, **chosen},
+            )
     return 0
 
 
 def write_published(published, tokens, before, chosen):
     numbers, start = [], time.perf_counter()
-    stream = load_models("decoding").stream(published.model, tokens, stop=published.tokenizer.end, **{"max_new": 256, **chosen})
+    stream = load_models("decoding").stream(
+        published.model, tokens, stop=published.tokenizer.end, **{"max_new": 256, **chosen}
+    )
     print(before, end="", flush=True)
     for piece in load_models("pretrained").streamed(published.tokenizer, counted(stream, numbers)):
         print(piece, end="", flush=True)
     seconds, memory = time.perf_counter() - start, peak_memory()
     held = "" if memory is None else f"; {memory:,.0f} MB at most"
-    print(f"\n[{len(tokens)} tokens read, {len(numbers)} written in {seconds:.1f} s, {len(numbers) / seconds:,.1f} a second{held}]", file=sys.stderr)
+    print(
+        f"\n[{len(tokens)} tokens read, {len(numbers)} written in {seconds:.1f} s, {len(numbers) / seconds:,.1f} a second{held}]",
+        file=sys.stderr,
+    )
 
 
 def counted(stream, numbers):

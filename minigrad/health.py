@@ -65,7 +65,13 @@ def _run_again(recipe, model, batch, times, workers):
 def _place(model, found):
     """`In the forward pass, in decoder.0.linear1 (Linear)`."""
     path = next((path for path, module in model.named_modules() if module is found.module), None)
-    layer = f"in {path} ({type(found.module).__name__})" if path else "in the model itself" if path == "" else "outside the model's layers, such as in the loss"
+    layer = (
+        f"in {path} ({type(found.module).__name__})"
+        if path
+        else "in the model itself"
+        if path == ""
+        else "outside the model's layers, such as in the loss"
+    )
     return f"In the {'reverse' if found.backward else 'forward'} pass, {layer}"
 
 
@@ -90,7 +96,8 @@ class Health:
         self.recipe, self.model = recipe, model
         self.watchers = [Spikes(), Clipping(clip), Vanishing(), Dying()]
         self.said = collections.Counter()
-        with contextlib.suppress(TypeError, ValueError, KeyError, AttributeError, IndexError):  # a log that somebody has changed
+        # a log that somebody has changed
+        with contextlib.suppress(TypeError, ValueError, KeyError, AttributeError, IndexError):
             for row in rows:
                 self.sentences(row)
 
@@ -177,7 +184,11 @@ class Vanishing:
                 self.since.pop(layer, None)
             else:
                 self.since.setdefault(layer, row["step"])
-        lasting = [layer for layer, step in self.since.items() if row["step"] - step >= self.STEPS and layer not in self.said]
+        lasting = [
+            layer
+            for layer, step in self.since.items()
+            if row["step"] - step >= self.STEPS and layer not in self.said
+        ]
         if "samples" not in row or not lasting:
             return None
         self.said.update(lasting)
@@ -201,8 +212,15 @@ class Dying:
         self.looks.append(row.get(DEAD, {}))
         if len(self.looks) < self.TIMES:
             return None
-        dead = {path: (min(look.get(path, (0,))[0] for look in self.looks), of) for path, (_, of) in self.looks[-1].items()}
-        more = {path: (count, of) for path, (count, of) in dead.items() if count >= self.PART * of and count > 2 * self.said.get(path, 0)}
+        dead = {
+            path: (min(look.get(path, (0,))[0] for look in self.looks), of)
+            for path, (_, of) in self.looks[-1].items()
+        }
+        more = {
+            path: (count, of)
+            for path, (count, of) in dead.items()
+            if count >= self.PART * of and count > 2 * self.said.get(path, 0)
+        }
         self.said.update({path: count for path, (count, _) in more.items()})
         return more and (
             f"dead units: {', '.join(f'{count} of the {of} of {path}' for path, (count, of) in more.items())} gave 0 for every example of the last {self.TIMES} looks. "
@@ -217,7 +235,10 @@ def dead_units(recipe, model, step):
 
     def note(fun, arrays, out):
         if name_of(fun) in ("relu", "gelu") and out.ndim:
-            path, units = called.get(id(current_module.get()), ""), np.abs(out.data).reshape(-1, out.shape[-1]).max(0, initial=0)
+            path, units = (
+                called.get(id(current_module.get()), ""),
+                np.abs(out.data).reshape(-1, out.shape[-1]).max(0, initial=0),
+            )
             largest[path] = np.maximum(largest.get(path, 0), units)
 
     with random.apart("health", step), no_grad(), model.evaluating(), Mode(tracing, note):

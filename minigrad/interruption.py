@@ -5,7 +5,8 @@ import contextlib
 import os
 import signal
 
-NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # Ctrl-C; the system or kill; a closed terminal; Ctrl-Break on Windows
+# Ctrl-C; the system or kill; a closed terminal; Ctrl-Break on Windows
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 class Interruption:
@@ -38,5 +39,6 @@ class Interruption:
         if self.asked is not None:
             raise KeyboardInterrupt
         self.asked = number
-        with contextlib.suppress(OSError):  # of a terminal that has gone; os.write, as print may be what was interrupted
+        # of a terminal that has gone; os.write, as print may be what was interrupted
+        with contextlib.suppress(OSError):
             os.write(2, f"\n{self.sentence}\n".encode())

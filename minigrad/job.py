@@ -71,7 +71,9 @@ def world():
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: there is no MPI library
-        raise TrainingError(f'--distributed needs MPI, which could not be loaded ({error}). To install it: pip install -e ".[mpi]"') from None
+        raise TrainingError(
+            f'--distributed needs MPI, which could not be loaded ({error}). To install it: pip install -e ".[mpi]"'
+        ) from None
     return MPI.COMM_WORLD
 
 
@@ -81,9 +83,16 @@ def end_all(comm, error):
         time.sleep(60 * HEAD_START if isinstance(error, TrainingError) else HEAD_START)
     what, (*_, (frame, line)) = str(error), traceback.walk_tb(error.__traceback__)
     raised_by = frame.f_globals.get("__name__", "").split(".")[0]
-    if not type(error).__module__.startswith("minigrad") and not (isinstance(error, ValueError) and raised_by in ("minigrad", "models")):  # no sentence of ours
+    # no sentence of ours
+    if not type(error).__module__.startswith("minigrad") and not (
+        isinstance(error, ValueError) and raised_by in ("minigrad", "models")
+    ):
         what = f"{type(error).__name__}: {what.rstrip('.')} ({os.path.basename(frame.f_code.co_filename)}, line {line})."
-    print(f"minigrad: rank {comm.rank} of {comm.size} failed, which ends the whole job. {what}", file=sys.__stderr__, flush=True)
+    print(
+        f"minigrad: rank {comm.rank} of {comm.size} failed, which ends the whole job. {what}",
+        file=sys.__stderr__,
+        flush=True,
+    )
     abort(comm, 130 if isinstance(error, KeyboardInterrupt) else 2)
 
 

@@ -7,7 +7,8 @@ __all__ = [
     "cholesky", "det", "diagonal", "inv", "matmul", "matrix_norm", "matrix_power", "norm", "slogdet", "solve", "vecdot", "vector_norm",
 ]  # fmt: skip
 
-norm = linalg.any_norm  # of vectors or of matrices, by the axes; minigrad.norm takes all numbers as one vector, as torch.norm does
+# of vectors or of matrices, by the axes; minigrad.norm takes all numbers as one vector, as torch.norm does
+norm = linalg.any_norm
 cholesky, det, inv, slogdet, solve = linalg.cholesky, linalg.det, linalg.inv, linalg.slogdet, linalg.solve
 matmul, matrix_power, vecdot = linalg.matmul, linalg.matrix_power, linalg.vecdot
 matrix_norm, vector_norm, diagonal = linalg.matrix_norm, linalg.vector_norm, linalg.batch_diagonal

@@ -28,7 +28,8 @@ def keep_freed_memory():
 def peak_memory():
     """The most memory this process ever held, in MB; None where the system does not say (Windows)."""
     try:
-        with open("/proc/self/status") as file:  # Linux: getrusage counts from the process that started this one
+        # Linux: getrusage counts from the process that started this one
+        with open("/proc/self/status") as file:
             return next(int(line.split()[1]) / 2**10 for line in file if line.startswith("VmHWM"))
     except (OSError, StopIteration):
         pass
@@ -54,5 +55,6 @@ def blas_kernels():
     from threadpoolctl import threadpool_info
 
     all_there_are = [one for one in threadpool_info() if one.get("user_api") == "blas"]
-    of_numpy = [one for one in all_there_are if "numpy" in one.get("filepath", "")]  # other packages may bring their own
+    # other packages may bring their own
+    of_numpy = [one for one in all_there_are if "numpy" in one.get("filepath", "")]
     return ", ".join(sorted({one.get("architecture", "") for one in of_numpy or all_there_are}))

@@ -10,7 +10,8 @@ from contextvars import ContextVar
 
 recording = ContextVar("recording", default=True)  # are computations remembered?
 readable = ContextVar("readable", default=False)  # are kernels passed over for their definitions?
-tracing = ContextVar("tracing", default=None)  # if set: what to do with every value as it is computed (see anomaly.py)
+# if set: what to do with every value as it is computed (see anomaly.py)
+tracing = ContextVar("tracing", default=None)
 worker = ContextVar("worker", default=0)  # which of the threads that share the work this is (see random.py)
 current_module = ContextVar("current_module", default=None)  # the nn.Module whose forward is running
 
@@ -22,7 +23,8 @@ class Mode:
         self._variable, self._value, self._before = variable, value, {}
 
     def _values_before(self):
-        return self._before.setdefault(threading.get_ident(), [])  # one object may be entered by several threads
+        # one object may be entered by several threads
+        return self._before.setdefault(threading.get_ident(), [])
 
     def __enter__(self):
         self._values_before().append(self._variable.get())
@@ -63,7 +65,9 @@ class Mode:
                     return await fun(*args, **kwargs)
 
         elif inspect.isasyncgenfunction(fun):
-            raise TypeError(f"{fun.__name__} is an async generator, which a mode cannot decorate; use `with` inside it, between its yields.")
+            raise TypeError(
+                f"{fun.__name__} is an async generator, which a mode cannot decorate; use `with` inside it, between its yields."
+            )
 
         else:
 

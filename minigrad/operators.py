@@ -95,7 +95,12 @@ class Operators:
         return self
 
     def add_(self, other, *, alpha=1):
-        return self._write(lambda x: np.add(x, _array(other) if alpha == 1 else _array(other) * alpha, out=x, casting="same_kind"), other)
+        return self._write(
+            lambda x: np.add(
+                x, _array(other) if alpha == 1 else _array(other) * alpha, out=x, casting="same_kind"
+            ),
+            other,
+        )
 
     def sub_(self, other, *, alpha=1):
         return self.add_(other, alpha=-alpha)

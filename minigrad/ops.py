@@ -92,11 +92,13 @@ defvjp(cast, lambda g, _y, _x, dtype=None: g)
 
 # ---------------------------------------------------------------- functions of two numbers
 
+# fmt: off
 defvjp(np.arctan2, lambda g, _z, x, y: g * quotient(y, x * x + y * y), lambda g, _z, x, y: -g * quotient(x, x * x + y * y))
 defvjp(np.hypot, lambda g, z, x, _y: g * quotient(x, z), lambda g, z, _x, y: g * quotient(y, z))
 defvjp(np.logaddexp, lambda g, z, x, _y: g * np.exp(x - z), lambda g, z, _x, y: g * np.exp(y - z))
 defvjp(np.fmod, lambda g, _z, _x, _y: g, lambda g, _z, x, y: -g * np.trunc(x / y))
 defvjp(np.remainder, lambda g, _z, _x, _y: g, lambda g, _z, x, y: -g * np.floor(x / y))
+# fmt: on
 
 # ---------------------------------------------------------------- choosing
 
@@ -131,9 +133,11 @@ def extreme_vjp(g, y, x, axis=None, keepdims=False):
     return np.where(chosen, kept(g, x, axis, keepdims) / ties, 0)
 
 
+# fmt: off
 defvjp(np.sum, lambda g, _y, _x, axis=None, keepdims=False: np.broadcast_to(kept(g, _x, axis, keepdims), _x.shape))
 defvjp(np.amax, extreme_vjp)
 defvjp(np.amin, extreme_vjp)
+# fmt: on
 
 
 def norm_vjp(g, y, x, axis=None, keepdims=False):
@@ -151,9 +155,12 @@ def others(x):
     return before(x) * np.flip(before(np.flip(x, -1)), -1)
 
 
+# fmt: off
 defvjp(norm, norm_vjp)
-defvjp(np.prod, lambda g, _y, x, axis: np.expand_dims(g, -1) * others(x))  # over the last axis; `prod` brings the others there
+# over the last axis; `prod` brings the others there
+defvjp(np.prod, lambda g, _y, x, axis: np.expand_dims(g, -1) * others(x))
 defvjp(np.cumsum, lambda g, _y, _x, axis: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis))
+# fmt: on
 
 # ---------------------------------------------------------------- the shape alone
 
@@ -187,7 +194,8 @@ defvjp(split, lambda g, _y, _x, sizes, axis: concatenate(*g, axis=axis))
 
 def rows(x):
     """x (..., n) as a matrix: all leading axes in one."""
-    return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))  # -1 would not know what to be where an axis is empty
+    # -1 would not know what to be where an axis is empty
+    return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def matmul_x(g, _z, _x, y):
@@ -202,7 +210,8 @@ def matmul_x(g, _z, _x, y):
 def matmul_y(g, _z, x, _y):
     """dL/dy = x^T @ g, in one product over all rows where y is a single matrix or vector."""
     if x.ndim == 1:
-        return g * x if _y.ndim == 1 else np.expand_dims(x, -1) * np.expand_dims(g, -2)  # (k, 1) * (..., 1, m)
+        # (k, 1) * (..., 1, m)
+        return g * x if _y.ndim == 1 else np.expand_dims(x, -1) * np.expand_dims(g, -2)
     if _y.ndim == 1:
         return g.reshape(-1) @ rows(x)  # (rows,) @ (rows, k)
     if _y.ndim == 2:
@@ -224,7 +233,9 @@ def inverse_for_det(x):
     try:
         return np.linalg.inv(x)
     except ValueError:
-        raise np.linalg.LinAlgError("det of a singular matrix is 0, but its gradient needs the inverse; add a little to the diagonal.") from None
+        raise np.linalg.LinAlgError(
+            "det of a singular matrix is 0, but its gradient needs the inverse; add a little to the diagonal."
+        ) from None
 
 
 def cholesky_vjp(g, y, _x):
@@ -236,11 +247,13 @@ def cholesky_vjp(g, y, _x):
     return (dx + dx.mT) / 2
 
 
+# fmt: off
 defvjp(np.linalg.inv, lambda g, y, _x: -y.mT @ g @ y.mT)
 defvjp(np.linalg.solve, lambda g, z, x, _y: -np.linalg.solve(x.mT, g) @ z.mT, lambda g, _z, x, _y: np.linalg.solve(x.mT, g))
 defvjp(np.linalg.det, lambda g, y, x: outside(g * y) * inverse_for_det(x).mT)
 defvjp(logabsdet, lambda g, _y, x: outside(g) * np.linalg.inv(x).mT)
 defvjp(np.linalg.cholesky, cholesky_vjp)
+# fmt: on
 
 # ---------------------------------------------------------------- no gradient at all
 

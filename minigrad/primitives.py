@@ -62,7 +62,9 @@ def concatenate(*xs, axis=0):
 def split(x, sizes, axis=0):
     """x cut along an axis into pieces of the given lengths; a tuple."""
     ends = itertools.accumulate(sizes)
-    return tuple(x[(slice(None),) * axis + (slice(end - size, end),)] for size, end in zip(sizes, ends, strict=True))
+    return tuple(
+        x[(slice(None),) * axis + (slice(end - size, end),)] for size, end in zip(sizes, ends, strict=True)
+    )
 
 
 @dispatched
@@ -158,7 +160,13 @@ def _ratio(x, coefficients):
 
 # Cody's coefficients (numerator, denominator), highest power first.
 _SMALL = (
-    [1.85777706184603153e-1, 3.16112374387056560, 1.13864154151050156e2, 3.77485237685302021e2, 3.20937758913846947e3],
+    [
+        1.85777706184603153e-1,
+        3.16112374387056560,
+        1.13864154151050156e2,
+        3.77485237685302021e2,
+        3.20937758913846947e3,
+    ],
     [1, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3],
 )
 _MIDDLE = (

@@ -74,7 +74,10 @@ def fresh(name, step=0, worker=0):
 
 def get_state():
     """Everything needed to draw on from here: the seed and where each running stream stands."""
-    return {"seed": _seed, "streams": {name: generator.bit_generator.state for name, generator in list(_streams.items())}}
+    return {
+        "seed": _seed,
+        "streams": {name: generator.bit_generator.state for name, generator in list(_streams.items())},
+    }
 
 
 def set_state(state):
@@ -86,7 +89,11 @@ def set_state(state):
 
 def check_state(state):
     """A sentence for what no `get_state` has given: a hand-made position may lead a generator outside its own memory."""
-    if not isinstance(state, dict) or state.get("seed") != _seed or not isinstance(state.get("streams"), dict):
+    if (
+        not isinstance(state, dict)
+        or state.get("seed") != _seed
+        or not isinstance(state.get("streams"), dict)
+    ):
         raise ValueError(f"the random streams are not those of the seed {_seed}")
     for name, position in state["streams"].items():
         own = fresh(name).bit_generator.state
@@ -98,7 +105,11 @@ def _alike(a, b):
     """Whether b has the parts that a has, of the same kinds and shapes."""
     if isinstance(a, dict):
         return isinstance(b, dict) and a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
-    return type(a) is type(b) and (a == b if isinstance(a, str) else np.shape(a) == np.shape(b) and getattr(a, "dtype", None) == getattr(b, "dtype", None))
+    return type(a) is type(b) and (
+        a == b
+        if isinstance(a, str)
+        else np.shape(a) == np.shape(b) and getattr(a, "dtype", None) == getattr(b, "dtype", None)
+    )
 
 
 def wind(positions):

@@ -29,7 +29,9 @@ def checkpoint(fun, *args, **kwargs):
     run.state = random.moved_since(run.state)
     run.several = isinstance(run.value, tuple)
     if not all(isinstance(y, Tensor) for y in run.values(run.value)):
-        raise TypeError(f"checkpoint: the function must return a tensor or a tuple of tensors, got {_kinds(run.value)}.")
+        raise TypeError(
+            f"checkpoint: the function must return a tensor or a tuple of tensors, got {_kinds(run.value)}."
+        )
     return apply(recomputed, run, *tensors, *_used_from_outside(run.values(run.value), inside, began))
 
 
@@ -108,7 +110,9 @@ class _RecomputeRow:
             fresh = [_alias(x, higher and needed) for x, needed in zip(inputs, needs[1:], strict=False)]
             values = run.values(run.again(fresh))
         wanted = [x for x, needed in zip([*fresh, *outside], needs[1:], strict=True) if needed]
-        outputs, seeds = zip(*((y, s) for y, s in zip(values, seeds, strict=True) if y.requires_grad), strict=True)
+        outputs, seeds = zip(
+            *((y, s) for y, s in zip(values, seeds, strict=True) if y.requires_grad), strict=True
+        )
         # the graph before fun is not ours to use up, and its hooks are called when the gradients get there
         found = iter(gradients_of(outputs, wanted, seeds, True, higher, run_hooks=False))
         return [next(found) if needed else None for needed in needs]

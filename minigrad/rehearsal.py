@@ -16,7 +16,8 @@ from minigrad.showing import cell
 from minigrad.trainer import Training, TrainingError
 from minigrad.viz.trace import amount
 
-STEPS, NEAR = 300, 0.02  # of a rehearsal with one batch, if --steps does not say; what part of the first loss is "near" the least
+# of a rehearsal with one batch, if --steps does not say; what part of the first loss is "near" the least
+STEPS, NEAR = 300, 0.02
 TIMED = 3  # steps
 
 
@@ -53,7 +54,11 @@ def shapes(value, name="batch"):
         return [line for number, part in enumerate(value) for line in shapes(part, f"{name}[{number}]")]
     if isinstance(value, dict):
         return [line for key, part in value.items() for line in shapes(part, f"{name}[{key!r}]")]
-    return [f"{name:12s} {value.shape} {value.dtype}" if hasattr(value, "shape") else f"{name:12s} {type(value).__name__}"]
+    return [
+        f"{name:12s} {value.shape} {value.dtype}"
+        if hasattr(value, "shape")
+        else f"{name:12s} {type(value).__name__}"
+    ]
 
 
 def by_layer(model):
@@ -69,13 +74,16 @@ def first_loss(recipe, model, batch):
     seen = [(None, 0.0)]
 
     def note(fun, arrays, out):
-        if name_of(fun) == "cross_entropy" and len(arrays) == 5:  # the kernel's: logits, targets, weight, ignore_index, label_smoothing
+        # the kernel's: logits, targets, weight, ignore_index, label_smoothing
+        if name_of(fun) == "cross_entropy" and len(arrays) == 5:
             seen.append((arrays[0].shape[-1], arrays[4]))
 
     with Mode(tracing, note):
         loss = recipe.loss(model, batch)
     if loss.numel() != 1 or not math.isfinite(loss.item()):
-        raise TrainingError(f"The first loss is {loss.item() if loss.numel() == 1 else f'of shape {loss.shape}'}; training needs one finite number.")
+        raise TrainingError(
+            f"The first loss is {loss.item() if loss.numel() == 1 else f'of shape {loss.shape}'}; training needs one finite number."
+        )
     return loss, *seen[-1]
 
 
@@ -97,7 +105,12 @@ def memory(training, kept):
     weights = sum(p.data.nbytes for p in training.model.parameters())
     gradients = sum(p.data.nbytes for p in training.model.parameters() if p.requires_grad)
     remembered = _bytes(training.optimizer.state_dict()) if hasattr(training.optimizer, "state_dict") else 0
-    sizes = [("weights", weights), ("gradients", gradients * (1 + (training.times > 1))), ("optimizer", remembered), ("activations kept for backward", kept)]
+    sizes = [
+        ("weights", weights),
+        ("gradients", gradients * (1 + (training.times > 1))),
+        ("optimizer", remembered),
+        ("activations kept for backward", kept),
+    ]
     return [*sizes, ("together", sum(size for _, size in sizes))]
 
 
@@ -128,7 +141,15 @@ def duration(recipe, step, look):
 
 def clock(seconds):
     """12 s, 3 min, 2.5 h."""
-    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    return (
+        f"{seconds:.2g} s"
+        if seconds < 10
+        else f"{seconds:.0f} s"
+        if seconds < 100
+        else f"{seconds / 60:.0f} min"
+        if seconds < 6000
+        else f"{seconds / 3600:.1f} h"
+    )
 
 
 # ---------------------------------------------------------------- one batch by heart
@@ -149,13 +170,20 @@ def overfit(recipe, model, sharing, steps=None, say=print):
     training = Training(recipe, model.train(), sharing=sharing)
     loss, classes, smoothing = first_loss(recipe, model, batch)
     least, first = floor(classes, smoothing), loss.item()
-    say(f"{recipe.name}: one batch by heart, without dropout, in up to {recipe.settings['steps']} steps; nothing is saved.")
+    say(
+        f"{recipe.name}: one batch by heart, without dropout, in up to {recipe.settings['steps']} steps; nothing is saved."
+    )
     if smoothing:
         say(f"With label smoothing {smoothing:g} among {classes} classes no loss is below {least:.4f}.")
     near = least + NEAR * (first - least)
     while not training.over:
         loss = training.step()["loss"]
-        if loss <= near or training.over or training.done & (training.done - 1) == 0 or training.done % 50 == 0:
+        if (
+            loss <= near
+            or training.over
+            or training.done & (training.done - 1) == 0
+            or training.done % 50 == 0
+        ):
             say(f"step {training.done:5d}  loss {loss:8.4f}")
         if loss <= near:
             break

@@ -49,13 +49,22 @@ def take_up(folder, recipes, steps, lr, say, warn):
 def _check(config, folder):
     """Sentences for a config that no run of this minigrad has written."""
     if "command" not in config:
-        raise ResumeProblem(f"the run {folder} was made by an older minigrad, which kept no checkpoints; it can be asked, but not gone on with.")
+        raise ResumeProblem(
+            f"the run {folder} was made by an older minigrad, which kept no checkpoints; it can be asked, but not gone on with."
+        )
     threads, share, steps = config.get("threads"), config.get("share"), config["settings"].get("steps")
-    fits = _whole(threads, 1024) and share in (None, "batch", "products") and _whole(steps) and isinstance(config["command"], str)
+    fits = (
+        _whole(threads, 1024)
+        and share in (None, "batch", "products")
+        and _whole(steps)
+        and isinstance(config["command"], str)
+    )
     saved = config.get("saving")
     fits &= isinstance(saved, dict) and saved.keys() == {"every", "minutes", "keep"} and _whole(saved["keep"])
     if not fits or not (saved["every"] is None or _whole(saved["every"])) or not is_number(saved["minutes"]):
-        raise ResumeProblem(f"{folder / 'config.json'} is not a run's configuration: threads {threads!r}, share {share!r}, steps {steps!r}, saving {saved!r}.")
+        raise ResumeProblem(
+            f"{folder / 'config.json'} is not a run's configuration: threads {threads!r}, share {share!r}, steps {steps!r}, saving {saved!r}."
+        )
 
 
 def _whole(value, most=10**12):
@@ -68,7 +77,9 @@ def _lengthen(config, steps, folder, say):
     if steps is None or steps == before:
         return False
     if steps < before:
-        raise ResumeProblem(f"the run {folder} has {before} steps, and --steps {steps} would make it shorter; a shorter run is another one: leave out --resume.")
+        raise ResumeProblem(
+            f"the run {folder} has {before} steps, and --steps {steps} would make it shorter; a shorter run is another one: leave out --resume."
+        )
     config["settings"]["steps"] = steps
     config["command"] += f"\npython -m minigrad.train --resume RUN --steps {steps}"
     say(f"From {before:,} steps to {steps:,}: the learning rate follows the schedule of the longer run from here on, so the result is neither that of {before:,} steps nor quite that of {steps:,} from the start.")  # fmt: skip
@@ -81,7 +92,9 @@ def _set_rate(config, lr, say):
     if lr is not None and lr != before:
         config["settings"]["lr"] = lr
         config["command"] += f"\npython -m minigrad.train --resume RUN --lr {lr:g}"
-        say(f"The highest learning rate was {before} and is {lr:g} from here on, so the rest is not what the run alone would have come to.")
+        say(
+            f"The highest learning rate was {before} and is {lr:g} from here on, so the rest is not what the run alone would have come to."
+        )
 
 
 def _finished(folder, config):
@@ -113,7 +126,9 @@ def _at_newest(folder, recipes, config, log, warn):
             warn(f"{problem} It is passed over.")
         except Exception as problem:  # whatever somebody's made-up numbers can lead to
             reason = " ".join(line.strip().rstrip(".") for line in str(problem).splitlines()[:2])
-            warn(f"The checkpoint {path} does not fit this run ({type(problem).__name__}: {reason}). It is passed over.")
+            warn(
+                f"The checkpoint {path} does not fit this run ({type(problem).__name__}: {reason}). It is passed over."
+            )
         else:
             _compare(run, warn)
             return run
@@ -135,7 +150,9 @@ def _first_weights(folder, model):
     """Those of the checkpoint of step 0; None if they cannot be had: then the model's, from the seed, do for the report."""
     try:
         first = read(path_of(folder, 0)).state["model"]
-        fits = {name: t.shape for name, t in model.state_dict().items()} == {name: array.shape for name, array in first.items()}
+        fits = {name: t.shape for name, t in model.state_dict().items()} == {
+            name: array.shape for name, array in first.items()
+        }
     except (saving.FileProblem, KeyError, AttributeError):
         return None
     return first if fits else None
@@ -147,19 +164,35 @@ def _compare(run, warn):
         warn(f"The batch of step {run.training.done} is not what it was when the run learned from it: a file has changed since, or batch(step) of the recipe depends on more than the step and the seed. The run goes on, but not as it would have.")  # fmt: skip
     then, now = run.checkpoint.state.get("environment"), surroundings(run.config["threads"])
     if then != now:
-        others = [f"{name} {then.get(name)}, now {value}" for name, value in now.items() if then.get(name) != value] if isinstance(then, dict) else ["unknown"]
-        warn(f"Until here the run was computed with {'; '.join(others)}. The last digits may differ from those of a run that was never left.")
+        others = (
+            [
+                f"{name} {then.get(name)}, now {value}"
+                for name, value in now.items()
+                if then.get(name) != value
+            ]
+            if isinstance(then, dict)
+            else ["unknown"]
+        )
+        warn(
+            f"Until here the run was computed with {'; '.join(others)}. The last digits may differ from those of a run that was never left."
+        )
     if run.config["threads"] > cores():
-        warn(f"The run computes with {run.config['threads']} threads, and goes on so, for the same results; this machine has {cores()}, so it takes longer.")
+        warn(
+            f"The run computes with {run.config['threads']} threads, and goes on so, for the same results; this machine has {cores()}, so it takes longer."
+        )
 
 
 def _cut(log, done, warn):
     """Let the log end with the checkpoint's step."""
     log.keep(done)
-    sound = next((number for number, row in enumerate(log.rows) if not _sound(row, number + 1)), len(log.rows))
+    sound = next(
+        (number for number, row in enumerate(log.rows) if not _sound(row, number + 1)), len(log.rows)
+    )
     if sound < done:
         log.keep(sound)
-        warn(f"{log.path} holds the rows of {sound} steps only; those up to step {done} are missing in the report.")
+        warn(
+            f"{log.path} holds the rows of {sound} steps only; those up to step {done} are missing in the report."
+        )
 
 
 def _sound(row, step):

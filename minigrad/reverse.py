@@ -109,7 +109,10 @@ def _listed(tensors):
 def _wrap(array, node):
     """An array that the graph kept, as the Tensor it was; a tuple of arrays as a tuple of Tensors."""
     if type(array) is tuple:
-        return tuple(take_item_of(Tensor(y), node, i) if y.dtype.kind == "f" else Tensor(y) for i, y in enumerate(array))
+        return tuple(
+            take_item_of(Tensor(y), node, i) if y.dtype.kind == "f" else Tensor(y)
+            for i, y in enumerate(array)
+        )
     out = Tensor(array)
     if node is not None:
         out.node, out._requires_grad, out.writes = node, True, node.writes
@@ -153,7 +156,9 @@ def register_hook(self, hook):
     Returns a handle whose remove() takes the hook away.
     """
     if not self._requires_grad:
-        raise RuntimeError("A hook waits for a gradient, but this tensor does not require one; call x.requires_grad_() first.")
+        raise RuntimeError(
+            "A hook waits for a gradient, but this tensor does not require one; call x.requires_grad_() first."
+        )
 
     def called(g):
         out = hook(g if isinstance(g, Tensor) else Tensor(g))
@@ -161,7 +166,9 @@ def register_hook(self, hook):
             return g
         out = as_tensor(out, g.dtype)
         if out.shape != g.shape:
-            raise RuntimeError(f"A hook must return a gradient of the tensor's shape {g.shape}, or None; it returned shape {out.shape}.")
+            raise RuntimeError(
+                f"A hook must return a gradient of the tensor's shape {g.shape}, or None; it returned shape {out.shape}."
+            )
         return out if isinstance(g, Tensor) else out.data
 
     owner = _key(self)

@@ -45,14 +45,26 @@ def carry_on(run, attended, say):
     attended   models.attended.attended, for the report            say   print, or what is silent
     """
     training = run.training
-    diary = viz.Diary(training.recipe, training.model, attended, run.config["command"], run.config["threads"], first=run.first)
+    diary = viz.Diary(
+        training.recipe,
+        training.model,
+        attended,
+        run.config["command"],
+        run.config["threads"],
+        first=run.first,
+    )
     health = Health(training.recipe, training.model, training.clip, run.log.rows)
     events = board(run)
-    show = showing.Progress(training.recipe, run.log, say is not print, [diary, health, *events], training.done)
+    show = showing.Progress(
+        training.recipe, run.log, say is not print, [diary, health, *events], training.done
+    )
     checkpoints = kept(run, show.warn)
     with contextlib.suppress(OSError):
         (run.folder / BROKEN).unlink(missing_ok=True)
-    with contextlib.ExitStack() as at_the_end, Interruption("Finishing this step, then saving; once more stops at once.") as stop:
+    with (
+        contextlib.ExitStack() as at_the_end,
+        Interruption("Finishing this step, then saving; once more stops at once.") as stop,
+    ):
         for one in (show, *events):
             at_the_end.callback(one.close)
         try:
@@ -64,7 +76,9 @@ def carry_on(run, attended, say):
             broken(run, diary, checkpoints, error, say)
             raise
     if training.over and not saved:
-        raise saving.FileProblem(f"The weights of the last step could not be saved, so the run is not finished; {left(run, checkpoints)}")
+        raise saving.FileProblem(
+            f"The weights of the last step could not be saved, so the run is not finished; {left(run, checkpoints)}"
+        )
     stopped = stop.asked and not training.over
     if stopped:
         kept_it = "what was learned so far is kept, " * (checkpoints.saved[-1:] == [training.done])
@@ -92,7 +106,11 @@ def learn(training, show, checkpoints, stop):
     for row in training.rows():
         show(row)
         checkpoints.after(row)
-        if training.sharing.over(stop.asked, training.over) if isinstance(training.sharing, Ranks) else stop.asked:
+        if (
+            training.sharing.over(stop.asked, training.over)
+            if isinstance(training.sharing, Ranks)
+            else stop.asked
+        ):
             break
     return checkpoints.save() or checkpoints.weights_of == training.done
 
@@ -116,7 +134,9 @@ def test(run, diary, say):
     try:
         showing.finish(run.training.recipe, run.training.model.eval(), run.folder, run.log.rows, say, diary)
     except KeyboardInterrupt:
-        say(f"\nStopped before the test was over; the weights are in {run.folder}. {'To test them' if run.training.over else 'To go on'}: {again(run)}")
+        say(
+            f"\nStopped before the test was over; the weights are in {run.folder}. {'To test them' if run.training.over else 'To go on'}: {again(run)}"
+        )
         return 130
     except OSError as error:
         raise saving.FileProblem(f"What came of it could not be saved in {run.folder}: {error.strerror}. {kept_or_not(run)} To try it again: {again(run)}") from None  # fmt: skip
@@ -135,7 +155,11 @@ def kept(run, warn):
 
 def left(run, checkpoints):
     """What a stopped run has left, and how to go on."""
-    kept = f"its last checkpoint is of step {checkpoints.saved[-1]}" if checkpoints.saved else "it has no checkpoint"
+    kept = (
+        f"its last checkpoint is of step {checkpoints.saved[-1]}"
+        if checkpoints.saved
+        else "it has no checkpoint"
+    )
     return f"{kept}. To go on: {again(run)}"
 
 
@@ -143,7 +167,11 @@ def kept_or_not(run):
     steps = [step for step, _ in found(run.folder)]
     if run.training.done in steps:
         return "The weights are kept."
-    return f"The last checkpoint is of step {steps[0]}." if steps else "There is no checkpoint either, so what was learned is lost."
+    return (
+        f"The last checkpoint is of step {steps[0]}."
+        if steps
+        else "There is no checkpoint either, so what was learned is lost."
+    )
 
 
 def again(run):

@@ -43,9 +43,20 @@ def main(argv=None):
 
 
 def parse(argv):
-    parser = Parser("minigrad.runs", epilog=EPILOG, description="List runs: what they learned, how far they came, with which settings.")
-    parser.add_argument("folder", nargs="?", default="runs", help="where the runs lie, or one run (default: runs)")
-    parser.add_argument("--sort", choices=KEYS, default="run", help="by what they are ordered: the best, furthest or quickest first (default: run, the name)")
+    parser = Parser(
+        "minigrad.runs",
+        epilog=EPILOG,
+        description="List runs: what they learned, how far they came, with which settings.",
+    )
+    parser.add_argument(
+        "folder", nargs="?", default="runs", help="where the runs lie, or one run (default: runs)"
+    )
+    parser.add_argument(
+        "--sort",
+        choices=KEYS,
+        default="run",
+        help="by what they are ordered: the best, furthest or quickest first (default: run, the name)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args(argv)
 
@@ -56,8 +67,14 @@ def parse(argv):
 def look_at_all(folder, recipes):
     """[what is known of a run] for the runs in a folder, or for the folder itself if it is one."""
     if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}. Runs lie under runs/, or where --out of minigrad.train said.")
-    folders = [folder] if is_run(folder) else [one for one in sorted(folder.iterdir()) if one.is_dir() and is_run(one)]
+        raise UsageError(
+            f"there is no folder {folder}. Runs lie under runs/, or where --out of minigrad.train said."
+        )
+    folders = (
+        [folder]
+        if is_run(folder)
+        else [one for one in sorted(folder.iterdir()) if one.is_dir() and is_run(one)]
+    )
     return [look_at(one, recipes) for one in folders]
 
 
@@ -68,17 +85,42 @@ def is_run(folder):
 def look_at(folder, recipes):
     """{"run", "recipe", "state", "steps", "of", "loss", "metric", "value", "share" (is it one of 1?), "seconds", "settings", "problem"};
     what is not known is None."""
-    run = dict.fromkeys(("run", "recipe", "state", "steps", "of", "loss", "metric", "value", "share", "seconds", "settings", "problem"))
+    run = dict.fromkeys(
+        (
+            "run",
+            "recipe",
+            "state",
+            "steps",
+            "of",
+            "loss",
+            "metric",
+            "value",
+            "share",
+            "seconds",
+            "settings",
+            "problem",
+        )
+    )
     run["run"] = folder.name or str(folder)
     try:
         config = recipes.config_of(folder)
         recipe = recipes.find(config["recipe"]) if config["recipe"] in recipes.MODULES else None
-        run |= {"recipe": Path(config["recipe"]).stem, "of": config["settings"].get("steps"), "settings": changed(config, recipe)}
+        run |= {
+            "recipe": Path(config["recipe"]).stem,
+            "of": config["settings"].get("steps"),
+            "settings": changed(config, recipe),
+        }
         run |= figures(folder, config.get("metric") or (recipe and recipe.metric))
         run["share"] = is_share(run["metric"] or "")
         run["state"], run["problem"] = state(folder, run)
-    except Exception as problem:  # whatever can be wrong with files that are not as we left them: the others are listed all the same
-        run |= {"state": "broken", "problem": f"{problem}" if isinstance(problem, ValueError) else f"{type(problem).__name__}: {problem}"}
+    except Exception as problem:
+        # whatever can be wrong with files that are not as we left them: the others are listed all the same
+        run |= {
+            "state": "broken",
+            "problem": f"{problem}"
+            if isinstance(problem, ValueError)
+            else f"{type(problem).__name__}: {problem}",
+        }
     return run
 
 
@@ -93,7 +135,12 @@ def figures(folder, metric):
     if type(steps) is not int:
         raise ValueError(f"{folder / LOG} is not a log of steps: its last step is {steps!r:.20}.")
     final = isinstance(result, dict) and result.get("steps") == steps and metric in result
-    return {**found_there, "steps": steps, "metric": metric, "value": number((result if final else measured).get(metric))}
+    return {
+        **found_there,
+        "steps": steps,
+        "metric": metric,
+        "value": number((result if final else measured).get(metric)),
+    }
 
 
 def number(value):
@@ -122,7 +169,10 @@ def state(folder, run):
     if (folder / RESULT).exists() and run["steps"] == run["of"]:
         return "finished", None
     checkpoints = found(folder)
-    return f"stopped at step {run['steps']}", None if checkpoints else "it has no checkpoint, so it would begin again"
+    return (
+        f"stopped at step {run['steps']}",
+        None if checkpoints else "it has no checkpoint, so it would begin again",
+    )
 
 
 def is_written(path):
@@ -148,13 +198,21 @@ def changed(config, recipe):
     if recipe is None:
         return in_command(config.get("command")) | seed
     defaults = {**GENERAL, **recipe.defaults}
-    return {name: value for name, value in config["settings"].items() if name in defaults and value != defaults[name]} | seed
+    return {
+        name: value
+        for name, value in config["settings"].items()
+        if name in defaults and value != defaults[name]
+    } | seed
 
 
 def in_command(command):
     """{name: text} of `python -m minigrad.train my_recipe.py --layers 1 --set depth=3 --seed 0`."""
     words = shlex.split(command.splitlines()[0]) if isinstance(command, str) and command else []
-    pairs = [value.partition("=")[::2] if word == "--set" else (word[2:].replace("-", "_"), value) for word, value in zip(words, words[1:], strict=False) if word.startswith("--")]
+    pairs = [
+        value.partition("=")[::2] if word == "--set" else (word[2:].replace("-", "_"), value)
+        for word, value in zip(words, words[1:], strict=False)
+        if word.startswith("--")
+    ]
     return {name: value for name, value in pairs if name != "seed" and not value.startswith("--")}
 
 
@@ -187,17 +245,37 @@ def table(runs):
     head = ("run", "recipe", "state", "steps", "loss", "metric", "seconds", "other than the defaults")
     rows = [head, *map(cells, runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head) - 1)]
-    return ["  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows]
+    return [
+        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in rows
+    ]
 
 
 def cells(run):
-    steps = "" if run["steps"] is None else f"{run['steps']:,}/{run['of']:,}" if type(run["of"]) is int else f"{run['steps']:,}"
+    steps = (
+        ""
+        if run["steps"] is None
+        else f"{run['steps']:,}/{run['of']:,}"
+        if type(run["of"]) is int
+        else f"{run['steps']:,}"
+    )
     shown = cell(run["value"], ".1%" if run["share"] else ".4g")
     metric = f"{run['metric']} {shown}" if run["value"] is not None else ""
     seconds = "" if run["seconds"] is None else f"{run['seconds']:.1f}"
     settings = " ".join(f"{name}={value}" for name, value in (run["settings"] or {}).items())
-    texts = (run["run"], run["recipe"] or "", run["state"], steps, "" if run["loss"] is None else f"{run['loss']:.4g}", metric, seconds, settings)
-    return tuple(printable(text) for text in (*texts[:-1], texts[-1] if run["state"] != "broken" else run["problem"]))
+    texts = (
+        run["run"],
+        run["recipe"] or "",
+        run["state"],
+        steps,
+        "" if run["loss"] is None else f"{run['loss']:.4g}",
+        metric,
+        seconds,
+        settings,
+    )
+    return tuple(
+        printable(text) for text in (*texts[:-1], texts[-1] if run["state"] != "broken" else run["problem"])
+    )
 
 
 def printable(text):

@@ -21,7 +21,11 @@ def draw(rng, spec):
     if isinstance(spec, tuple) and spec and isinstance(spec[0], str):
         kind, shape = spec
         normal = rng.standard_normal(shape)
-        return leaf({"positive": np.abs(normal) + 0.5, "apart": _apart(rng, shape), "inside": np.tanh(normal) * 0.9}[kind])
+        return leaf(
+            {"positive": np.abs(normal) + 0.5, "apart": _apart(rng, shape), "inside": np.tanh(normal) * 0.9}[
+                kind
+            ]
+        )
     if isinstance(spec, tuple) and all(isinstance(n, int) for n in spec):
         return leaf(rng.standard_normal(spec))
     return spec
@@ -61,6 +65,7 @@ defvjp(sine_and_cosine, lambda g, y, _x: g[0] * y[1] - g[1] * y[0])
 
 # ---------------------------------------------------------------- ops
 
+# fmt: off
 case("add", lambda x, y: x + y, (3, 4), (4,))
 case("subtract", lambda x, y: x - y, (3, 1), (1, 4))
 case("multiply", lambda x, y: x * y, (2, 1, 3), (4, 3))
@@ -144,7 +149,7 @@ case("getitem, repeated", lambda x: x[[0, 0, 2]] * x[np.array([1, 0, 0])], (3, 4
 case("getitem, boolean", lambda x: x[np.eye(3, 4) > 0] ** 2, (3, 4))
 case("gather", lambda x: x.gather(1, np.array([[0, 0], [3, 1]])) ** 2, (3, 4))
 case("take_along_axis", lambda x: mg.take_along_axis(x, np.array([[0, 2, 0, 1]]), 0) ** 2, (3, 4))
-case("index_select, take, select, narrow", lambda x: x.index_select(1, [0, 0, 2]) * x.select(1, 2)[:, None] * x.narrow(1, 1, 3) * x.take([5, 5]).sum(), (3, 4))  # fmt: skip
+case("index_select, take, select, narrow", lambda x: x.index_select(1, [0, 0, 2]) * x.select(1, 2)[:, None] * x.narrow(1, 1, 3) * x.take([5, 5]).sum(), (3, 4))
 case("masked_select", lambda x: x.masked_select(np.eye(3, 4) > 0) ** 2, (3, 4))
 case("scatter", lambda x, y: x.scatter(1, np.array([[0, 0], [3, 1]]), y) ** 2, (3, 4), (3, 3))
 case("scatter_add, onto x", lambda x, y: mg.scatter_add(x, 0, np.array([[0, 0], [0, 1]]), y) ** 2, (3, 4), (3, 3))
@@ -154,7 +159,7 @@ case("scatter_add", lambda g: apply(primitives.scatter_add, g, np.array([0, 0, 2
 case("concatenate", lambda x, y: mg.concatenate([x, y, x], 1) ** 2, (2, 3), (2, 1))
 case("hstack, vstack", lambda x, y: mg.hstack([x, y]) ** 2 * mg.vstack([x, x])[:, :1].sum() * mg.hstack([x[0], y[0]]), (2, 3), (2, 3))
 case("stack", lambda x, y: mg.stack([x, y], 1) ** 2, (2, 3), (2, 3))
-for _a, _b in (((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((2, 4, 3), (3, 2)), ((2, 1, 3, 4), (5, 4, 2)), ((3,), (2, 3, 2)), ((2, 2, 3), (3,))):  # fmt: skip
+for _a, _b in (((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((2, 4, 3), (3, 2)), ((2, 1, 3, 4), (5, 4, 2)), ((3,), (2, 3, 2)), ((2, 2, 3), (3,))):
     case(f"matmul {_a} @ {_b}", mg.matmul, _a, _b)
 case("dot, mv, mm, bmm", lambda x, y: mg.dot(x[0], y[0]) * mg.mv(x, y[0]) * mg.mm(x, y) * mg.bmm(x[None], y[None]), (3, 3), (3, 3))
 case("outer, inner, vdot, vecdot", lambda x, y: mg.outer(x[0], y[0]) * mg.inner(x, y) * mg.vdot(x, y) * mg.vecdot(x, y), (3, 3), (3, 3))
@@ -162,7 +167,7 @@ case("tensordot", lambda x, y: mg.tensordot(x, y) * mg.tensordot(x, y.mT, ([1, 2
 for _equation, *_specs in (
     ("ij,jk->ik", (2, 3), (3, 4)), ("bij,bkj->bik", (2, 3, 4), (2, 2, 4)), ("ii", (3, 3)), ("...ij->...ji", (2, 2, 3)), ("i,j", (2,), (3,)),
     ("bij,jk,kl->bil", (2, 2, 3), (3, 2), (2, 2)), ("iij,ij->j", (2, 2, 3), (2, 3)), ("...i,i", (2, 1, 3), (1,)), ("ij,ij->", (2, 3), (2, 1)), ("i->", (3,)),
-):  # fmt: skip
+):
     case(f"einsum {_equation}", lambda *xs, equation=_equation: mg.einsum(equation, *xs) ** 2, *_specs)
 case("trace", lambda x: x.trace() * x, (3, 3))
 case("linalg.diagonal", lambda x: linalg.diagonal(x, offset=1) ** 2, (2, 3, 4))
@@ -180,7 +185,8 @@ for _ord in (None, "fro", 1, -1, np.inf, -np.inf):
 
 TARGETS = np.array([1, 0, 3, -100])
 PADDING = np.array([[True, True, False], [True, True, True]])[:, None, :]  # (2, 1, 3)
-HIDDEN = np.array([[True, True, False], [False, False, False], [True, True, True]])  # a query that sees nothing
+# a query that sees nothing
+HIDDEN = np.array([[True, True, False], [False, False, False], [True, True, True]])
 ADDED = np.array([[0.0, -1.0, -np.inf], [0.5, 0.0, 0.0], [0.0, 0.0, 1.0]])
 
 both_tiers("softmax", lambda x: F.softmax(x, 0), (3, 4))
@@ -203,7 +209,7 @@ case("kl_div", lambda x, y: F.kl_div(x, y, "batchmean") + F.kl_div(x, x + y, log
 case("cosine_embedding_loss", lambda x, y: F.cosine_embedding_loss(x, y, np.array([1, -1, -1]), -0.5), (3, 4), (3, 4), group="function")
 case("normalize", lambda x: F.normalize(x, 2.0, 0) * F.normalize(x, 1), ("apart", (3, 4)), group="function")
 case("pad, F", lambda x: F.pad(x, (1, -1, 2, 0), value=3.0) ** 2 * F.pad(x, (1, 0, 1, 0)).sum(), (3, 4), group="function")
-case("pad, F, modes", lambda x: F.pad(x, (2, 1), "reflect") * F.pad(x, (0, 3), "circular") ** 2 * F.pad(x, (1, 2), "replicate"), (2, 4), group="function")  # fmt: skip
+case("pad, F, modes", lambda x: F.pad(x, (2, 1), "reflect") * F.pad(x, (0, 3), "circular") ** 2 * F.pad(x, (1, 2), "replicate"), (2, 4), group="function")
 for _name in ("leaky_relu", "elu", "hardtanh", "relu6"):
     case(_name, getattr(F, _name), ("apart", (3, 4)), group="function")
 for _name in ("softplus", "logsigmoid"):
@@ -261,3 +267,4 @@ both_tiers("gru, padding", lambda *xs: F.gru_states(*xs, ENDED), (2, 3, 6), (3, 
 # ---------------------------------------------------------------- computed twice
 
 case("checkpoint", lambda x, y: mg.checkpoint(lambda x: F.dropout(mg.tanh(x) * y, 0.3), x), (3, 3), (3, 3), group="function")
+# fmt: on

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-CONFIG_VERSION = 1  # of what a run's config.json says; one that an older minigrad would read wrongly gets the next
+# of what a run's config.json says; one that an older minigrad would read wrongly gets the next
+CONFIG_VERSION = 1
 MOST_JSON = 1 << 26  # bytes of a file of settings: a vocabulary of 50,000 merges takes one hundredth of it
 UNFINISHED = ".part"  # how the name of a file ends that is not yet whole
 
@@ -38,7 +39,9 @@ def write_bytes(path, data):
             temporary.unlink(missing_ok=True)
         if not isinstance(error, OSError):
             raise
-        raise FileProblem(f"{path} could not be written: {error.strerror}. What was there before is untouched.") from None
+        raise FileProblem(
+            f"{path} could not be written: {error.strerror}. What was there before is untouched."
+        ) from None
 
 
 def _remember_names_in(folder):
@@ -66,7 +69,8 @@ def load_json(path):
     """What a JSON file holds; a FileProblem for anything that is none, whoever wrote it."""
     try:
         return json.loads(load_text(path))
-    except (OSError, ValueError, RecursionError) as error:  # numbers of too many digits are ValueErrors, too deep nesting the last
+    except (OSError, ValueError, RecursionError) as error:
+        # numbers of too many digits are ValueErrors, too deep nesting the last
         if isinstance(error, FileProblem):
             raise
         raise FileProblem(f"{path} is not readable JSON: {error}.") from None
@@ -87,7 +91,9 @@ def _size(path):
     except FileNotFoundError:
         raise FileProblem(f"There is no file {path}.") from None
     if not stat.S_ISREG(about.st_mode):
-        raise FileProblem(f"{path} is {'a folder' if stat.S_ISDIR(about.st_mode) else 'a pipe or a device'}, where a file is needed.")
+        raise FileProblem(
+            f"{path} is {'a folder' if stat.S_ISDIR(about.st_mode) else 'a pipe or a device'}, where a file is needed."
+        )
     return about.st_size
 
 
@@ -96,7 +102,10 @@ def save_tensors(path, tensors, note=None):
     from safetensors.numpy import save
 
     # The format stores the raw buffer, so a transposed view must become contiguous first, or its numbers come back scrambled.
-    arrays = {name: np.asarray(t if isinstance(t, np.ndarray) else getattr(t, "data", t), order="C") for name, t in tensors.items()}
+    arrays = {
+        name: np.asarray(t if isinstance(t, np.ndarray) else getattr(t, "data", t), order="C")
+        for name, t in tensors.items()
+    }
     write_bytes(path, save(arrays, note))
 
 
@@ -115,13 +124,17 @@ def load_noted(path):
         with safe_open(path, framework="numpy") as file:
             arrays, note = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}
     except (AttributeError, TypeError, KeyError) as kind:
-        raise FileProblem(f"{path} holds numbers of type {kind}, which NumPy does not have; convert them to float32 first.") from None
+        raise FileProblem(
+            f"{path} holds numbers of type {kind}, which NumPy does not have; convert them to float32 first."
+        ) from None
     except PermissionError as error:
         raise FileProblem(f"{path} could not be read: {error.strerror}.") from None
     except (OSError, ValueError, OverflowError, SafetensorError) as error:
         if isinstance(error, FileProblem):
             raise
-        raise FileProblem(f"{path} is not a whole safetensors file ({error}); it may have been cut off. Use another checkpoint.") from None
+        raise FileProblem(
+            f"{path} is not a whole safetensors file ({error}); it may have been cut off. Use another checkpoint."
+        ) from None
     return arrays, note
 
 
@@ -148,7 +161,9 @@ class Lines:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._file.close()
-            raise FileProblem(f"{self.path} is just being written by another process; wait until it has ended, or stop it.") from None
+            raise FileProblem(
+                f"{self.path} is just being written by another process; wait until it has ended, or stop it."
+            ) from None
         except OSError:  # a network's disk that knows no locks
             return
 
@@ -181,7 +196,9 @@ class Lines:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._file.truncate(self._end)
-            raise FileProblem(f"{self.path} could not be written: {error.strerror}. What was there before is untouched.") from None
+            raise FileProblem(
+                f"{self.path} could not be written: {error.strerror}. What was there before is untouched."
+            ) from None
 
     def close(self):
         with self._file:
@@ -207,5 +224,9 @@ def new_run_folder(name, root="runs"):
         except FileExistsError:
             continue
         except OSError as error:
-            raise FileProblem(f"The run's folder {folder} could not be made: {error.strerror}. Choose another with --out.") from None
-    raise FileProblem(f"{root} holds ten thousand runs of {name}; remove some, or choose a folder with --out.")
+            raise FileProblem(
+                f"The run's folder {folder} could not be made: {error.strerror}. Choose another with --out."
+            ) from None
+    raise FileProblem(
+        f"{root} holds ten thousand runs of {name}; remove some, or choose a folder with --out."
+    )

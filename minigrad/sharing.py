@@ -38,7 +38,16 @@ class Sharing:
         weights = [count / max(1, sum(counts)) for count in counts]
         parameters = [p for p in model.parameters() if p.requires_grad]
         waiting = [
-            self._pool.submit(contextvars.copy_context().run, _loss_and_gradients, recipe, model, part, parameters, number, share)
+            self._pool.submit(
+                contextvars.copy_context().run,
+                _loss_and_gradients,
+                recipe,
+                model,
+                part,
+                parameters,
+                number,
+                share,
+            )
             for number, (part, share) in enumerate(zip(parts, weights, strict=True))
         ]
         losses, gradients = zip(*(future.result() for future in waiting), strict=True)

@@ -26,7 +26,13 @@ class Progress:
 
         self.recipe, self.log, self.quiet, self.listeners = recipe, log, quiet, listeners
         self.live = sys.stderr.isatty() and not quiet
-        self.bar = tqdm(total=recipe.settings["steps"], initial=done, disable=not self.live, unit="step", dynamic_ncols=True)
+        self.bar = tqdm(
+            total=recipe.settings["steps"],
+            initial=done,
+            disable=not self.live,
+            unit="step",
+            dynamic_ncols=True,
+        )
 
     def __call__(self, row):
         check_samples(row.get("samples", ()))
@@ -45,7 +51,11 @@ class Progress:
     def tell(self, row):
         if self.quiet:
             return
-        metric = f"  {self.recipe.metric} {cell(row[self.recipe.metric], self.recipe.shown):>6s}" if self.recipe.metric in row else ""
+        metric = (
+            f"  {self.recipe.metric} {cell(row[self.recipe.metric], self.recipe.shown):>6s}"
+            if self.recipe.metric in row
+            else ""
+        )
         write = self.bar.write if self.live else print
         write(f"step {row['step']:5d}  loss {row['loss']:7.4f}{metric}  {row['seconds']:5.1f} s")
         for line in sample_lines(row["samples"]):
@@ -80,7 +90,9 @@ def finish(recipe, model, folder, rows, say, diary):
     report({**figures, **{name: mb for name, mb in memory.items() if mb}}, recipe, seconds, say)
     names = pictures(recipe, model, folder, rows, figures)
     names += diary.finish(folder, rows, figures)
-    saving.save_json(folder / RESULT, jsonable({**figures, "steps": done, "training seconds": seconds, **memory}))
+    saving.save_json(
+        folder / RESULT, jsonable({**figures, "steps": done, "training seconds": seconds, **memory})
+    )
     say(f"Saved in {folder}: model.safetensors, checkpoints, config.json, config.toml, metrics.jsonl, {RESULT}, {', '.join(names)}. Open {folder / 'report.html'} in a browser to see it all.")  # fmt: skip
     farewell(recipe, folder, say)
 
@@ -88,24 +100,41 @@ def finish(recipe, model, folder, rows, say, diary):
 def check_samples(samples):
     for sample in samples:
         if not isinstance(sample, (tuple, list)) or len(sample) != 3:
-            raise TrainingError(f"The recipe's samples(model) must give rows (source, prediction, target), got {sample!r}.")
+            raise TrainingError(
+                f"The recipe's samples(model) must give rows (source, prediction, target), got {sample!r}."
+            )
 
 
 def sample_lines(samples):
     """Rows (source, prediction, target) as lines, one each, or three where a line would be too long; texts that go on, whose target
     is None, with a mark where the model takes over."""
-    answers = [(s, a, "right" if a == target else f"should be {target}") for s, a, target in samples if target is not None]
+    answers = [
+        (s, a, "right" if a == target else f"should be {target}")
+        for s, a, target in samples
+        if target is not None
+    ]
     lines = [f"      {source!s:32s} -> {answer!s:12s} {mark}" for source, answer, mark in answers]
     if max(map(len, lines), default=0) > WIDTH:
-        lines = [line for source, answer, mark in answers for line in (f"      {source}", f"        -> {answer}", f"        {mark}")]
+        lines = [
+            line
+            for source, answer, mark in answers
+            for line in (f"      {source}", f"        -> {answer}", f"        {mark}")
+        ]
     texts = [f"{source}»{answer}" for source, answer, target in samples if target is None]
-    return lines + ["      (what the model writes comes after »)"] * bool(texts) + [f"      | {line}" for text in texts for line in text.splitlines()]
+    return (
+        lines
+        + ["      (what the model writes comes after »)"] * bool(texts)
+        + [f"      | {line}" for text in texts for line in text.splitlines()]
+    )
 
 
 def report(figures, recipe, seconds, say):
     """The figures at the end; the result itself is printed even when quiet."""
     if recipe.metric in figures:
-        print(f"{recipe.metric} on held-out data: {cell(figures[recipe.metric], recipe.shown)} after {seconds:.1f} s of training", flush=True)
+        print(
+            f"{recipe.metric} on held-out data: {cell(figures[recipe.metric], recipe.shown)} after {seconds:.1f} s of training",
+            flush=True,
+        )
     for name, value in figures.items():
         if isinstance(value, dict):
             say(f"{name}:")
@@ -130,24 +159,44 @@ def table(figures, percent=False):
     if not head:
         percent = percent or all(0 <= value <= 1 for value in figures.values() if is_number(value))
         return [f"      {name!s:36s} {cell(value, '.1%' if percent else '.4g'):>6s}" for name, value in rows]
-    texts = [["", *map(str, head[1:])], *([str(name), *(cell(value, ".1%" if percent else ".3g") for value in values)] for name, *values in rows)]
+    texts = [
+        ["", *map(str, head[1:])],
+        *(
+            [str(name), *(cell(value, ".1%" if percent else ".3g") for value in values)]
+            for name, *values in rows
+        ),
+    ]
     first, *others = (max(map(len, column)) for column in zip(*texts, strict=True))
     widths = [max(9, other + 2) for other in others]
-    return [f"      {name:{max(20, first)}s}" + "".join(f"{text:>{width}s}" for text, width in zip(rest, widths, strict=True)) for name, *rest in texts]
+    return [
+        f"      {name:{max(20, first)}s}"
+        + "".join(f"{text:>{width}s}" for text, width in zip(rest, widths, strict=True))
+        for name, *rest in texts
+    ]
 
 
 def pictures(recipe, model, folder, rows, figures):
     """loss.png, attention.png where the recipe can show what its model looks at, and what the recipe draws itself."""
     names = []
     if rows:
-        measured = recipe.metric if all(is_number(row[recipe.metric]) for row in rows if recipe.metric in row) else None
+        measured = (
+            recipe.metric
+            if all(is_number(row[recipe.metric]) for row in rows if recipe.metric in row)
+            else None
+        )
         viz.curve(rows, folder / "loss.png", measured, f"{recipe.name}: {len(rows)} steps", recipe.share)
         names.append("loss.png")
     looked = recipe.attention(model, recipe.example) if hasattr(recipe, "attention") else None
     if looked:
         written, weights, *read = looked  # what was read, where it is not the example's characters
-        title = getattr(recipe, "attention_title", "What the decoder looks at in the source while it writes each character")
-        viz.attention_map(weights, read[0] if read else recipe.example, written, folder / "attention.png", title)
+        title = getattr(
+            recipe,
+            "attention_title",
+            "What the decoder looks at in the source while it writes each character",
+        )
+        viz.attention_map(
+            weights, read[0] if read else recipe.example, written, folder / "attention.png", title
+        )
         names.append("attention.png")
     return names + recipe.pictures(model, folder, rows, figures)
 
@@ -155,7 +204,10 @@ def pictures(recipe, model, folder, rows, figures):
 def farewell(recipe, folder, say):
     example = getattr(recipe, "example", None)
     commands = {f'generate {folder} "{example}"': "ask the model"} if example else {}
-    commands |= {"train --help": "change the model, and see what happens", "gradcheck attention": "see that its gradients are right"}
+    commands |= {
+        "train --help": "change the model, and see what happens",
+        "gradcheck attention": "see that its gradients are right",
+    }
     width = max(map(len, commands))
     say("\nWhat next?")
     for command, comment in commands.items():

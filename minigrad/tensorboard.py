@@ -19,7 +19,9 @@ def check_installed():
     try:
         import tensorboardX  # noqa: F401
     except ImportError as error:
-        raise NotInstalled(f'--tensorboard needs tensorboardX, which could not be loaded ({error}). To install it: pip install -e ".[log]"') from None
+        raise NotInstalled(
+            f'--tensorboard needs tensorboardX, which could not be loaded ({error}). To install it: pip install -e ".[log]"'
+        ) from None
 
 
 class Events:
@@ -46,7 +48,12 @@ class Events:
         for name, value in figures({name: value for name, value in row.items() if name not in BESIDE}):
             self._writer.add_scalar(name, value, step, when)
         for number, (source, answer, target) in enumerate(row.get("samples", ())):
-            self._writer.add_text(f"samples/{number}", f"    {source} -> {answer}" if target is None else f"    {source} -> {answer} ({target})", step, when)
+            self._writer.add_text(
+                f"samples/{number}",
+                f"    {source} -> {answer}" if target is None else f"    {source} -> {answer} ({target})",
+                step,
+                when,
+            )
         for sentence in row.get(WARNINGS, ()):
             self._writer.add_text(WARNINGS, sentence, step, when)
         if "samples" in row:

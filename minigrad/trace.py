@@ -25,7 +25,9 @@ examples:
 
 def main(argv=None):
     options = parse(argv)
-    with said("minigrad.trace", UsageError, saving.FileProblem, RuntimeError, ValueError, NotImplementedError) as outcome:
+    with said(
+        "minigrad.trace", UsageError, saving.FileProblem, RuntimeError, ValueError, NotImplementedError
+    ) as outcome:
         recipe, model = recipe_and_model(load_models(), options)
         batch = recipe.batch(0)
         trace = trace_call(lambda: recipe.loss(model, batch), model, outside="the loss")
@@ -34,20 +36,44 @@ def main(argv=None):
             print("\n".join(map(json.dumps, part.rows())))
         else:
             print(part.text(options.depth))
-            print(memory(recipe, model, batch) if options.module is None else memory_of(model, options.module))
+            print(
+                memory(recipe, model, batch) if options.module is None else memory_of(model, options.module)
+            )
         return 0
     return outcome.status
 
 
 def parse(argv):
-    parser = Parser("minigrad.trace", epilog=EPILOG, description="Show what a model computes: the forward pass of a training batch, op by op.")
-    parser.add_argument("what", nargs="?", default="dates", help="a recipe's name or file (a new model), or a run's folder (default: dates)")
-    parser.add_argument("--module", metavar="PATH", help="what runs inside this module only, such as encoder.0.self_attention")
-    parser.add_argument("--depth", type=depth, default=1, help="how many levels of modules to open, counted from --module if there is one, or all (default: 1)")
+    parser = Parser(
+        "minigrad.trace",
+        epilog=EPILOG,
+        description="Show what a model computes: the forward pass of a training batch, op by op.",
+    )
+    parser.add_argument(
+        "what",
+        nargs="?",
+        default="dates",
+        help="a recipe's name or file (a new model), or a run's folder (default: dates)",
+    )
+    parser.add_argument(
+        "--module", metavar="PATH", help="what runs inside this module only, such as encoder.0.self_attention"
+    )
+    parser.add_argument(
+        "--depth",
+        type=depth,
+        default=1,
+        help="how many levels of modules to open, counted from --module if there is one, or all (default: 1)",
+    )
     parser.add_argument("--batch-size", type=int, default=1, help="examples in the batch (default: 1)")
     parser.add_argument("--text", metavar="FILE", help="the text of the recipe text, instead of its own")
     parser.add_argument("--pairs", metavar="FILE", help="translate: sentence pairs, as for minigrad.train")
-    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of the recipe (may be given again)")
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a setting of the recipe (may be given again)",
+    )
     parser.add_argument("--json", action="store_true", help="every step as a line of JSON")
     return parser.parse_args(argv)
 
@@ -65,7 +91,9 @@ def recipe_and_model(recipes, options):
     """A run's own model, or a new one of a recipe; as it is in training, dropout included."""
     if options.batch_size < 1:
         raise UsageError(f"--batch-size needs a whole number from 1, got {options.batch_size}.")
-    given = {name: value for name, value in (("pairs", options.pairs), ("text", options.text)) if value is not None}
+    given = {
+        name: value for name, value in (("pairs", options.pairs), ("text", options.text)) if value is not None
+    }
     if is_run(options.what, recipes):
         if options.set or given:
             raise UsageError("a run has its settings already; --set, --text and --pairs are for recipes.")
@@ -80,7 +108,11 @@ def recipe_and_model(recipes, options):
 
 def is_run(what, recipes):
     """Does it mean a run's folder, whether or not that is there? Names of recipes and recipe files come first."""
-    return what not in recipes.MODULES and not what.endswith(".py") and (Path(what).is_dir() or len(Path(what).parts) > 1)
+    return (
+        what not in recipes.MODULES
+        and not what.endswith(".py")
+        and (Path(what).is_dir() or len(Path(what).parts) > 1)
+    )
 
 
 def part_of(trace, path):
@@ -105,7 +137,11 @@ def memory(recipe, model, batch):
 def memory_of(model, path):
     """A sentence: what a module's parameters take. What lies between the passes belongs to the whole model."""
     part = dict(model.named_modules()).get(path)
-    return f"In memory: parameters of {path} {parameter_bytes(part)}." if part is not None else f"In memory: {path} has no parameters."
+    return (
+        f"In memory: parameters of {path} {parameter_bytes(part)}."
+        if part is not None
+        else f"In memory: {path} has no parameters."
+    )
 
 
 def parameter_bytes(module):

@@ -22,7 +22,12 @@ from minigrad.trainer import Training, TrainingError
 
 
 def main(argv=None):
-    with job.one_voice(), said("minigrad.train", UsageError, saving.FileProblem, TrainingError, ValueError, NotImplementedError) as outcome:
+    with (
+        job.one_voice(),
+        said(
+            "minigrad.train", UsageError, saving.FileProblem, TrainingError, ValueError, NotImplementedError
+        ) as outcome,
+    ):
         options = parse(argv)
         if options.threads > cores():
             raise UsageError(f"--threads {options.threads} is too many: this machine has {cores()} core{'s' * (cores() > 1)}, and more threads only wait for each other.")  # fmt: skip
@@ -42,7 +47,14 @@ def list_recipes(recipes):
     for name in recipes.MODULES:
         recipe = recipes.find(name)
         print(f"{name:10s} {recipe.help}")
-        print(" " * 11 + "  ".join(f"--{key.replace('_', '-')} {value}" for key, value in recipe.defaults.items() if value is not None))
+        print(
+            " " * 11
+            + "  ".join(
+                f"--{key.replace('_', '-')} {value}"
+                for key, value in recipe.defaults.items()
+                if value is not None
+            )
+        )
         for key, names in recipe.choices.items():
             print(" " * 11 + f"--{key} can be {', '.join(names)}")
         taken = " ".join(f"--{option.replace('_', '-')}" for option in recipe.generating)
@@ -76,9 +88,13 @@ def open_folder(out, name):
         folder.mkdir(parents=True, exist_ok=True)
         saving.clean(folder)
         if any(folder.iterdir()):
-            raise UsageError(f"the folder {out} is not empty, and a run is never written over; choose another with --out.")
+            raise UsageError(
+                f"the folder {out} is not empty, and a run is never written over; choose another with --out."
+            )
     except OSError as error:
-        raise UsageError(f"the folder {out} could not be made: {error.strerror}. Choose another with --out.") from None
+        raise UsageError(
+            f"the folder {out} could not be made: {error.strerror}. Choose another with --out."
+        ) from None
     return folder
 
 
@@ -94,7 +110,11 @@ def start(options, recipes):
     model = recipe.model()
     if options.dry_run or options.overfit_one_batch:
         with threads_at_work(options, recipe, model) as sharing:
-            return dry_run(recipe, model, sharing) if options.dry_run else overfit(recipe, model, sharing, options.steps)
+            return (
+                dry_run(recipe, model, sharing)
+                if options.dry_run
+                else overfit(recipe, model, sharing, options.steps)
+            )
     if options.tensorboard:
         check_installed()
     if options.ranks and options.ranks.rank:
@@ -124,7 +144,10 @@ def resume(options, recipes):
     if options.tensorboard and not run.config.get("tensorboard"):
         run.config["tensorboard"] = True
         saving.save_json(run.folder / "config.json", run.config)
-    options.threads, options.share = run.config["threads"], "products" if ranks else run.config["share"] or "auto"
+    options.threads, options.share = (
+        run.config["threads"],
+        "products" if ranks else run.config["share"] or "auto",
+    )
     with threads_at_work(options, run.training.recipe, run.training.model) as run.training.sharing:
         return carry_on(run, load_models("attended").attended, say)
 
@@ -170,16 +193,24 @@ def config_of(recipe, options):
 def saved_when(options, before=None):
     """When checkpoints are saved and how many are kept: as given, else as before, else every minute and two."""
     given = {"every": options.save_every, "minutes": options.save_minutes, "keep": options.keep}
-    chosen = {"every": None, "minutes": 1.0, "keep": 2, **(before or {})} | {name: value for name, value in given.items() if value is not None}
+    chosen = {"every": None, "minutes": 1.0, "keep": 2, **(before or {})} | {
+        name: value for name, value in given.items() if value is not None
+    }
     return {**chosen, "every": None} if given["minutes"] and not given["every"] else chosen
 
 
 def introduce(recipe, model, seed, folder, say):
     """What is going to happen."""
     parameters, settings = sum(p.numel() for p in model.parameters()), recipe.settings
-    size = f"{settings['accumulate']} x {settings['batch_size']}" if settings["accumulate"] > 1 else settings["batch_size"]
+    size = (
+        f"{settings['accumulate']} x {settings['batch_size']}"
+        if settings["accumulate"] > 1
+        else settings["batch_size"]
+    )
     say(f"{recipe.name}: {recipe.help}" if recipe.help else recipe.name)
-    say(f"{type(model).__name__} of {parameters:,} parameters, {settings['steps']} steps of {size}, seed {seed} -> {folder}")
+    say(
+        f"{type(model).__name__} of {parameters:,} parameters, {settings['steps']} steps of {size}, seed {seed} -> {folder}"
+    )
     if recipe.note:
         say(recipe.note)
 
@@ -190,7 +221,9 @@ def threads_at_work(options, recipe, model):
     batches, their Ranks."""
     if options.ranks:
         if options.share == "batch" and options.threads > 1:
-            raise UsageError("with --distributed the processes share each batch, so threads can share matrix products only; leave out --share batch.")
+            raise UsageError(
+                "with --distributed the processes share each batch, so threads can share matrix products only; leave out --share batch."
+            )
         options.share = "products"
         with blas_threads(options.threads):
             yield options.ranks
@@ -212,7 +245,9 @@ def choose_fastest(options, seconds):
     if not options.quiet:
         chosen = {"batch": f"{threads} threads share each batch", "products": f"{threads} threads share each matrix product", "one": f"One thread, as {threads} are slower"}[fastest]  # fmt: skip
         batch, products, one = (f"{1e3 * seconds[way]:.3g} ms" for way in ("batch", "products", "one"))
-        print(f"{chosen}. A trial: shared batches {batch}, shared products {products}, one thread {one} a step (see --share).")
+        print(
+            f"{chosen}. A trial: shared batches {batch}, shared products {products}, one thread {one} a step (see --share)."
+        )
 
 
 if __name__ == "__main__":

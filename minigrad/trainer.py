@@ -28,7 +28,8 @@ class NotFinite(TrainingError):
     """The loss or the gradient is a NaN or an inf. Nothing of the step was applied: the state is that before it."""
 
 
-GENERAL = {"steps": 1000, "batch_size": 32, "lr": 1e-3, "accumulate": 1}  # the settings of every recipe, unless its defaults say otherwise
+# the settings of every recipe, unless its defaults say otherwise
+GENERAL = {"steps": 1000, "batch_size": 32, "lr": 1e-3, "accumulate": 1}
 ROW = ("step", "loss", "lr", "gradient norm", "seconds")  # what every row holds
 SHARES = ("dropout", "label_smoothing")  # settings that are a part of 1
 
@@ -43,7 +44,10 @@ def check_setting(name, value, default, choices=None):
         fits, wanted = isinstance(value, bool), "true or false"
     elif kind is int:
         least = min(1, default)
-        fits, wanted = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= least, f"a whole number from {least}"
+        fits, wanted = (
+            isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= least,
+            f"a whole number from {least}",
+        )
     elif kind is float:
         most = 1 if name in SHARES else math.inf
         fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value < most
@@ -69,7 +73,8 @@ class Recipe:
     defaults = {}
     generating = ()
     choices = {}
-    betas, weight_decay, last_lr = (0.9, 0.98), 0.01, 0.01  # of AdamW; last_lr: the last learning rate as a part of the highest
+    # of AdamW; last_lr: the last learning rate as a part of the highest
+    betas, weight_decay, last_lr = (0.9, 0.98), 0.01, 0.01
     evaluate_every = 100
 
     def __init__(self, settings):
@@ -111,7 +116,9 @@ class Recipe:
 
     def answer(self, model, prompts):
         """The model's answer to each prompt, as text."""
-        raise NotImplementedError(f"The recipe {self.name} does not say how its model answers; define answer(model, prompts).")
+        raise NotImplementedError(
+            f"The recipe {self.name} does not say how its model answers; define answer(model, prompts)."
+        )
 
     def stream(self, model, prompt, **options):
         """The answer to one prompt, piece by piece; here all at once. The options are those named in `generating`."""
@@ -120,7 +127,9 @@ class Recipe:
     def reading(self, model, text):
         """What the model is called with while it answers a text, to see where it looks: (inputs, {"names": a list of labels for each
         input, "writes": what is written at each place of the last, "" where nothing}), as models.attended.attended takes them."""
-        raise NotImplementedError(f"The recipe {self.name} does not say what its model reads; define reading(model, text).")
+        raise NotImplementedError(
+            f"The recipe {self.name} does not say what its model reads; define reading(model, text)."
+        )
 
     def pictures(self, model, folder, rows, figures):
         """Draw what is worth seeing of a trained model, besides loss.png, into the folder; returns the names of the files.
@@ -239,7 +248,11 @@ class Training:
         """(the loss, the length of the gradient) of a batch; the gradients are left in the parameters."""
         _check(batch, self.done)
         backward = self.sharing.backward if self.sharing else _backward
-        loss = backward_in_parts(self.recipe, self.model, cut(self.recipe, batch, self.times), backward) if self.times > 1 else backward(self.recipe, self.model, batch)
+        loss = (
+            backward_in_parts(self.recipe, self.model, cut(self.recipe, batch, self.times), backward)
+            if self.times > 1
+            else backward(self.recipe, self.model, batch)
+        )
         norm = self.recipe.clip(self.model, self.clip) if math.isfinite(loss) else loss
         if not math.isfinite(norm):
             raise NotFinite(self._why("The gradient" if math.isfinite(loss) else "The loss", norm, before))
@@ -248,14 +261,19 @@ class Training:
     def _why(self, what, value, before):
         """The sentences of a step that gave no number."""
         random.set_state(before)
-        workers = getattr(self.sharing, "threads", None) or getattr(self.sharing, "size", 1)  # Sharing has the one, Ranks the other
+        # Sharing has the one, Ranks the other
+        workers = getattr(self.sharing, "threads", None) or getattr(self.sharing, "size", 1)
         found = first_bad(self.recipe, self.model, self.batch(self.done), self.times, workers)
         return f"{what} became {value} at step {self.done + 1}. {found} Most often the learning rate is too high: try {lower_rate(self.recipe)}, or more warmup. Nothing of this step was applied."  # fmt: skip
 
     def evaluate(self):
         """What a row holds besides, where the model is looked at."""
         with self.model.evaluating():
-            return {"peak memory MB": peak_memory(), **_figures(self.recipe, self.model), "samples": self.recipe.samples(self.model)}
+            return {
+                "peak memory MB": peak_memory(),
+                **_figures(self.recipe, self.model),
+                "samples": self.recipe.samples(self.model),
+            }
 
     # -------- leaving and going on
 
@@ -273,8 +291,14 @@ class Training:
     def load(self, state):
         """Go on from a `state` of the same recipe and settings. An error where it does not fit; then begin with a new Training."""
         step, seconds = state["step"], state["seconds"]
-        if type(step) is not int or not 0 <= step <= self.recipe.settings["steps"] or not isinstance(seconds, float):
-            raise ValueError(f"it is of step {step!r} and {seconds!r} seconds, and the run has {self.recipe.settings['steps']} steps")
+        if (
+            type(step) is not int
+            or not 0 <= step <= self.recipe.settings["steps"]
+            or not isinstance(seconds, float)
+        ):
+            raise ValueError(
+                f"it is of step {step!r} and {seconds!r} seconds, and the run has {self.recipe.settings['steps']} steps"
+            )
         for positions in (state["random"], state["random before it"]):
             random.check_state(positions)
         self.model.load_state_dict(state["model"])
@@ -282,7 +306,8 @@ class Training:
             for _ in range(step):
                 self.schedule.step()
         self.optimizer.load_state_dict(state["optimizer"])
-        if state["schedule"] is not None:  # after the optimizer, whose rate it sets: that of more steps, or of another lr, is another
+        # after the optimizer, whose rate it sets: that of more steps, or of another lr, is another
+        if state["schedule"] is not None:
             rates = {name: value for name, value in self.schedule.state_dict().items() if name == "base_lrs"}
             self.schedule.load_state_dict(state["schedule"] | rates)
         self.done, self.seconds, self._before = step, seconds, state["random before it"]
@@ -313,26 +338,40 @@ def fingerprint(value, so_far=0):
     array = value if isinstance(value, np.ndarray) else getattr(value, "data", value)
     if isinstance(array, np.ndarray) and array.dtype != object:
         return zlib.crc32(np.ascontiguousarray(array), so_far)
-    return zlib.crc32(repr(value).encode(), so_far) if isinstance(value, (str, bytes, numbers.Number)) else so_far
+    return (
+        zlib.crc32(repr(value).encode(), so_far)
+        if isinstance(value, (str, bytes, numbers.Number))
+        else so_far
+    )
 
 
 def _figures(recipe, model):
     figures = recipe.evaluate(model)
     if not isinstance(figures, dict):
-        raise TrainingError(f"The recipe's evaluate(model) must give a dict of figures by name, got {figures!r:.60}.")
+        raise TrainingError(
+            f"The recipe's evaluate(model) must give a dict of figures by name, got {figures!r:.60}."
+        )
     if taken := [name for name in figures if name in ROW]:
-        raise TrainingError(f"The recipe's evaluate(model) gives a figure named {taken[0]!r}, as the step's own is; give it another name, such as 'test {taken[0]}'.")
+        raise TrainingError(
+            f"The recipe's evaluate(model) gives a figure named {taken[0]!r}, as the step's own is; give it another name, such as 'test {taken[0]}'."
+        )
     if recipe.metric is not None and recipe.metric not in figures:
-        raise TrainingError(f"The recipe's metric is {recipe.metric!r}, but evaluate(model) gives {', '.join(figures) or 'nothing'}.")
+        raise TrainingError(
+            f"The recipe's metric is {recipe.metric!r}, but evaluate(model) gives {', '.join(figures) or 'nothing'}."
+        )
     return figures
 
 
 def _check(batch, step):
     """Sentences for a batch that cannot be learned from."""
     if not hasattr(_first(batch), "__len__"):
-        raise TrainingError(f"The recipe's batch(step) must give arrays, or a tuple of them, and gave {_first(batch)!r:.60} at step {step + 1}.")
+        raise TrainingError(
+            f"The recipe's batch(step) must give arrays, or a tuple of them, and gave {_first(batch)!r:.60} at step {step + 1}."
+        )
     if len(_first(batch)) == 0:
-        raise TrainingError(f"The batch of step {step + 1} is empty; the recipe's batch(step) must give at least one example.")
+        raise TrainingError(
+            f"The batch of step {step + 1} is empty; the recipe's batch(step) must give at least one example."
+        )
     if place := nan_in(batch):
         raise TrainingError(f"The batch of step {step + 1} holds a NaN before anything was computed: {place}. Look at the data, and at the recipe's batch(step).")  # fmt: skip
 
@@ -346,11 +385,17 @@ def _backward(recipe, model, batch):
     """The loss of a batch, as a number; its gradients are left in the parameters."""
     loss = recipe.loss(model, batch)
     if not isinstance(loss, Tensor):
-        raise TrainingError(f"The recipe's loss(model, batch) must give a Tensor, computed from what the model gives, and gave {loss!r:.60}.")
+        raise TrainingError(
+            f"The recipe's loss(model, batch) must give a Tensor, computed from what the model gives, and gave {loss!r:.60}."
+        )
     if loss.numel() != 1:
-        raise TrainingError(f"The recipe's loss has shape {loss.shape}; training needs a single number, such as its .mean().")
+        raise TrainingError(
+            f"The recipe's loss has shape {loss.shape}; training needs a single number, such as its .mean()."
+        )
     if not loss.requires_grad:
-        raise TrainingError("The recipe's loss has no history, so there is no gradient: compute it from the model's output, without no_grad, .data or .item().")
+        raise TrainingError(
+            "The recipe's loss has no history, so there is no gradient: compute it from the model's output, without no_grad, .data or .item()."
+        )
     number = loss.item()
     if math.isfinite(number):
         loss.backward()

@@ -34,7 +34,9 @@ def attended(model, *inputs, names=None, writes=None):
     layers = {path: module for path, module in model.named_modules() if hasattr(module, "keep_weights")}
     with model.evaluating(), keeping(layers.values()):
         model(*inputs)
-        found = [(path, layer, layer.weights[0]) for path, layer in layers.items() if layer.weights is not None]
+        found = [
+            (path, layer, layer.weights[0]) for path, layer in layers.items() if layer.weights is not None
+        ]
     return [_labelled(path, layer, weights, names, writes) for path, layer, weights in found]
 
 
@@ -63,7 +65,14 @@ def _labelled(path, layer, weights, names, writes):
     kind = kind_of(path, layer, weights)
     looking, seen = {"encoder": (0, 0), "decoder": (-1, -1), "cross": (-1, 0)}[kind]
     last = writes is not None and looking in (-1, len(names) - 1) and len(writes) == queries
-    return Attended(path, kind, weights, _fitting(names[looking], queries), _fitting(names[seen], keys), list(writes) if last else None)
+    return Attended(
+        path,
+        kind,
+        weights,
+        _fitting(names[looking], queries),
+        _fitting(names[seen], keys),
+        list(writes) if last else None,
+    )
 
 
 def kind_of(path, layer, weights):

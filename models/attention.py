@@ -13,7 +13,9 @@ from minigrad import functional as F
 from minigrad.nn import Linear, Module
 
 # how softmax(Q K^T) V is computed: the same answer, other time and memory; "auto" goes by the length
-PATHS = {"auto": F.scaled_dot_product_attention} | {path: partial(F.scaled_dot_product_attention, path=path) for path in ("plain", "blocked")}
+PATHS = {"auto": F.scaled_dot_product_attention} | {
+    path: partial(F.scaled_dot_product_attention, path=path) for path in ("plain", "blocked")
+}
 
 
 def causal_mask(queries, keys=None):
@@ -53,11 +55,15 @@ class KVCache:
         B, H, new, D = k.shape
         past, length = self.length, self.length + new
         if length > self.max_len:
-            raise ValueError(f"The cache has room for {self.max_len} tokens; {past} are in it, and {new} more do not fit.")
+            raise ValueError(
+                f"The cache has room for {self.max_len} tokens; {past} are in it, and {new} more do not fit."
+            )
         if self.k is None:
             self.k, self.v = (np.empty((B, H, self.max_len, D), k.dtype) for _ in range(2))
         if self.k.shape[:2] != (B, H):
-            raise ValueError(f"The cache holds (batch, heads) {self.k.shape[:2]}, the new keys are of {(B, H)}; a new batch needs a new cache.")
+            raise ValueError(
+                f"The cache holds (batch, heads) {self.k.shape[:2]}, the new keys are of {(B, H)}; a new batch needs a new cache."
+            )
         self.k[:, :, past:length], self.v[:, :, past:length], self.length = k.data, v.data, length
         if is_grad_enabled() and (k.requires_grad or v.requires_grad):
             before = (Tensor(kept[:, :, :past].copy()) for kept in (self.k, self.v))
@@ -124,7 +130,9 @@ class MultiHeadAttention(Module):
     def merge(self, x):
         return F.merge_heads(x)  # (B, T, H D)
 
-    def forward(self, query, key=None, value=None, mask=None, need_weights=False, cache=None, positions=None, **others):
+    def forward(
+        self, query, key=None, value=None, mask=None, need_weights=False, cache=None, positions=None, **others
+    ):
         """query (B, Tq, C), key and value (B, Tk, C) -> (B, Tq, C); self-attention if only the query is given.
 
         mask          boolean (True = may attend) or floats to add, broadcasting to (B, H, Tq, Tk)
@@ -135,7 +143,9 @@ class MultiHeadAttention(Module):
         if others:
             raise TypeError(_not_taken(*others))
         if query.ndim != 3:
-            raise ValueError(f"Attention takes a batch of sequences (B, T, C), got {query.shape}; unsqueeze(0) makes one sequence a batch.")
+            raise ValueError(
+                f"Attention takes a batch of sequences (B, T, C), got {query.shape}; unsqueeze(0) makes one sequence a batch."
+            )
         self.across = key is not None and key is not query
         key = query if key is None else key
         value = key if value is None else value
@@ -176,9 +186,12 @@ class MultiHeadAttention(Module):
         elif mask is not None and mask.ndim > 2:
             own = mask.shape[-3]
             if own not in (1, H):
-                raise ValueError(f"A mask {mask.shape} is for 1 head or for each of the {H}; it must broadcast to {(B, H, Tq, k.shape[2])}.")
+                raise ValueError(
+                    f"A mask {mask.shape} is for 1 head or for each of the {H}; it must broadcast to {(B, H, Tq, k.shape[2])}."
+                )
             mask = mask.reshape(*mask.shape[:-3], *(groups if own > 1 else (1, 1)), *mask.shape[-2:])
-        return q.reshape(B, *groups, Tq, D), k[:, :, None], v[:, :, None], mask  # (B, Hkv, G, Tq, D), (B, Hkv, 1, Tk, D)
+        # (B, Hkv, G, Tq, D), (B, Hkv, 1, Tk, D)
+        return q.reshape(B, *groups, Tq, D), k[:, :, None], v[:, :, None], mask
 
     def extra_repr(self):
         shared = f", num_kv_heads={self.num_kv_heads}" if self.num_kv_heads != self.num_heads else ""
@@ -188,9 +201,14 @@ class MultiHeadAttention(Module):
 def from_torch_state(state):
     """The state of PyTorch's nn.MultiheadAttention under our names: its three projections lie in one in_proj_weight (3 C, C),
     unless keys have a width of their own. `attention.load_state_dict(from_torch_state(theirs.state_dict()))`."""
-    state = {name: value.detach().numpy() if hasattr(value, "detach") else np.asarray(value) for name, value in state.items()}
+    state = {
+        name: value.detach().numpy() if hasattr(value, "detach") else np.asarray(value)
+        for name, value in state.items()
+    }
     if "bias_k" in state:
-        raise ValueError("PyTorch's add_bias_kv puts one more key into every sequence; our attention has no such key.")
+        raise ValueError(
+            "PyTorch's add_bias_kv puts one more key into every sequence; our attention has no such key."
+        )
     if "out_proj.weight" not in state or not ("in_proj_weight" in state or "q_proj_weight" in state):
         raise ValueError(
             f"from_torch_state takes the state of one nn.MultiheadAttention, with in_proj_weight and out_proj.weight; got {_few(state)}. "
@@ -199,7 +217,9 @@ def from_torch_state(state):
     out = {}
     for i, part in enumerate("qkv"):
         weight = state.get("in_proj_weight")
-        out[f"{part}_proj.weight"] = state[f"{part}_proj_weight"] if weight is None else np.split(weight, 3)[i]
+        out[f"{part}_proj.weight"] = (
+            state[f"{part}_proj_weight"] if weight is None else np.split(weight, 3)[i]
+        )
         if "in_proj_bias" in state:
             out[f"{part}_proj.bias"] = np.split(state["in_proj_bias"], 3)[i]
     return out | {name: value for name, value in state.items() if name.startswith("out_proj.")}
@@ -207,7 +227,11 @@ def from_torch_state(state):
 
 def _few(names):
     names = list(names)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") if names else "an empty state"
+    return (
+        ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        if names
+        else "an empty state"
+    )
 
 
 def _not_taken(name, *_):
@@ -217,7 +241,11 @@ def _not_taken(name, *_):
         "key_padding_mask": "pass mask=~key_padding_mask[:, None, None, :] (here True = may attend), or mask=padding_mask(tokens, pad)",
         "is_causal": "pass mask=causal_mask(T), and combine masks with &",
     }
-    return f"Attention takes no argument {name!r}: " + ours.get(name, "it takes query, key, value, mask, need_weights, cache and positions") + "."
+    return (
+        f"Attention takes no argument {name!r}: "
+        + ours.get(name, "it takes query, key, value, mask, need_weights, cache and positions")
+        + "."
+    )
 
 
 def _following(cache, query):
@@ -233,6 +261,8 @@ def _check_heads(d_model, num_heads, num_kv_heads, head_dim, path):
             f"With this d_model use {', '.join(map(str, fits))} heads."
         )
     if num_kv_heads < 1 or num_heads % num_kv_heads:
-        raise ValueError(f"{num_heads} heads cannot share {num_kv_heads} heads of keys and values equally; num_kv_heads must divide num_heads.")
+        raise ValueError(
+            f"{num_heads} heads cannot share {num_kv_heads} heads of keys and values equally; num_kv_heads must divide num_heads."
+        )
     if path not in PATHS:
         raise ValueError(f"attention can be computed by path {' or '.join(map(repr, PATHS))}, got {path!r}.")

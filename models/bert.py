@@ -34,7 +34,11 @@ class BERT(Module):
         settings = (d_model, num_heads, d_ff or 4 * d_model, dropout, "post", activation)
         self.layers = ModuleList(EncoderLayer(*settings) for _ in range(num_layers))
         self.pooler = Linear(d_model, d_model)
-        self.transform, self.activation, self.transform_norm = Linear(d_model, d_model), ACTIVATIONS[activation](), LayerNorm(d_model)
+        self.transform, self.activation, self.transform_norm = (
+            Linear(d_model, d_model),
+            ACTIVATIONS[activation](),
+            LayerNorm(d_model),
+        )
         self.output_bias = Parameter(zeros(vocab_size))
         for p in self.parameters():
             if p.ndim > 1:
@@ -69,7 +73,9 @@ def hide(tokens, mask_token, ordinary, rng=None, share=0.15, never=()):
     so every place must be understood. Elsewhere the answer is IGNORED.
     """
     if np.shape(ordinary) != (2,) or not ordinary[0] < ordinary[1]:
-        raise ValueError(f"ordinary is a pair (low, high), the ordinary tokens being low to high - 1, such as (2, 50); got {ordinary!r}.")
+        raise ValueError(
+            f"ordinary is a pair (low, high), the ordinary tokens being low to high - 1, such as (2, 50); got {ordinary!r}."
+        )
     rng = streams.stream("masking") if rng is None else rng
     tokens = tokens.data if isinstance(tokens, Tensor) else np.asarray(tokens)
     asked = (rng.random(tokens.shape) < share) & ~np.isin(tokens, never)

@@ -13,7 +13,11 @@ NORMS = {"layer": LayerNorm, "rms": RMSNorm}
 
 def feed_forward(d_model, d_ff, dropout=0.0, activation="relu"):
     """The feed-forward network of an activation's name; "swiglu" is one of its own."""
-    return SwiGLU(d_model, d_ff, dropout) if activation == "swiglu" else FeedForward(d_model, d_ff, dropout, activation)
+    return (
+        SwiGLU(d_model, d_ff, dropout)
+        if activation == "swiglu"
+        else FeedForward(d_model, d_ff, dropout, activation)
+    )
 
 
 class FeedForward(Module):
@@ -21,7 +25,9 @@ class FeedForward(Module):
 
     def __init__(self, d_model, d_ff, dropout=0.0, activation="relu"):
         if activation not in ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, swiglu, got {activation!r}.")
+            raise ValueError(
+                f"activation must be one of {', '.join(ACTIVATIONS)}, swiglu, got {activation!r}."
+            )
         self.linear1 = Linear(d_model, d_ff)
         self.activation = ACTIVATIONS[activation]()
         self.dropout = Dropout(dropout)
@@ -77,7 +83,9 @@ class Residual(Module):
 class EncoderLayer(Module):
     """Self-attention, then feed-forward, each in a residual."""
 
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm="post", activation="relu", norm_kind="layer"):
+    def __init__(
+        self, d_model, num_heads, d_ff, dropout=0.0, norm="post", activation="relu", norm_kind="layer"
+    ):
         self.self_attention = MultiHeadAttention(d_model, num_heads, dropout)
         self.feed_forward = feed_forward(d_model, d_ff, dropout, activation)
         self.residual1 = Residual(d_model, dropout, norm, norm_kind)
@@ -92,7 +100,9 @@ class EncoderLayer(Module):
 class DecoderLayer(Module):
     """Masked self-attention, cross-attention to the encoder's output, feed-forward, each in a residual."""
 
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm="post", activation="relu", norm_kind="layer"):
+    def __init__(
+        self, d_model, num_heads, d_ff, dropout=0.0, norm="post", activation="relu", norm_kind="layer"
+    ):
         self.self_attention = MultiHeadAttention(d_model, num_heads, dropout)
         self.cross_attention = MultiHeadAttention(d_model, num_heads, dropout)
         self.feed_forward = feed_forward(d_model, d_ff, dropout, activation)

@@ -79,9 +79,13 @@ def _prompt(tokens):
     """One prompt as an array (T,); a sentence for a bare number, which may be a flat list meant as one prompt, and for several."""
     tokens = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)
     if tokens.ndim == 0:
-        raise ValueError(f"Prompts are lists of token numbers, a list for each prompt, got the number {tokens}; one prompt alone is [[1, 2, 3]].")
+        raise ValueError(
+            f"Prompts are lists of token numbers, a list for each prompt, got the number {tokens}; one prompt alone is [[1, 2, 3]]."
+        )
     if tokens.ndim > 1 and tokens.size != tokens.shape[-1]:
-        raise ValueError(f"A prompt is a list of token numbers, got an array of shape {tokens.shape}; several prompts are given to generate, one each row.")
+        raise ValueError(
+            f"A prompt is a list of token numbers, got an array of shape {tokens.shape}; several prompts are given to generate, one each row."
+        )
     return tokens.reshape(-1)
 
 
@@ -106,7 +110,12 @@ class Sampler:
 
     def __init__(self, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0, seed=None):
         _check(temperature, top_k, top_p, repetition_penalty, seed)
-        self.temperature, self.top_k, self.top_p, self.repetition_penalty = temperature, top_k, top_p, repetition_penalty
+        self.temperature, self.top_k, self.top_p, self.repetition_penalty = (
+            temperature,
+            top_k,
+            top_p,
+            repetition_penalty,
+        )
         self.seed, self.streams = seed, {}
 
     def __call__(self, logits, rows=None):
@@ -117,7 +126,9 @@ class Sampler:
         if self.repetition_penalty != 1:
             for row, seen in zip(logits, rows.history(), strict=True):
                 seen = np.unique(seen)
-                row[seen] = np.where(row[seen] > 0, row[seen] / self.repetition_penalty, row[seen] * self.repetition_penalty)
+                row[seen] = np.where(
+                    row[seen] > 0, row[seen] / self.repetition_penalty, row[seen] * self.repetition_penalty
+                )
         if self.temperature == 0:
             return likeliest(logits)
         order, p = self.distribution(logits)
@@ -130,12 +141,15 @@ class Sampler:
         """(order, p): tokens (R, V) from likely to unlikely, and the probabilities they are drawn with."""
         order = np.argsort(-logits, -1, kind="stable")
         sorted_logits = np.take_along_axis(logits, order, -1)
-        below = np.where(sorted_logits == -np.inf, 0, sorted_logits - sorted_logits[:, :1])  # the likeliest is 0 whatever the temperature
-        p = np.where(sorted_logits == -np.inf, 0, np.exp(below / self.temperature))  # and what is forbidden stays so
+        # the likeliest is 0 whatever the temperature
+        below = np.where(sorted_logits == -np.inf, 0, sorted_logits - sorted_logits[:, :1])
+        # and what is forbidden stays so
+        p = np.where(sorted_logits == -np.inf, 0, np.exp(below / self.temperature))
         p[:, self.top_k or p.shape[1] :] = 0
         p /= p.sum(-1, keepdims=True)
         if self.top_p is not None:
-            p[np.cumsum(p, -1) - p >= self.top_p] = 0  # those before it reach it already; the likeliest always stays
+            # those before it reach it already; the likeliest always stays
+            p[np.cumsum(p, -1) - p >= self.top_p] = 0
             p /= p.sum(-1, keepdims=True)
         return order, p
 
@@ -155,14 +169,20 @@ def likeliest(logits):
 
 def _check_logits(largest):
     if not (largest > -np.inf).all():
-        raise ValueError("The logits of a row are NaN, or allow no token at all; were the model's weights trained without a NaN?")
+        raise ValueError(
+            "The logits of a row are NaN, or allow no token at all; were the model's weights trained without a NaN?"
+        )
 
 
 def _check(temperature, top_k, top_p, repetition_penalty, seed):
     if not temperature >= 0:
-        raise ValueError(f"temperature must be a number that is not negative (0 takes the likeliest token), got {temperature}.")
+        raise ValueError(
+            f"temperature must be a number that is not negative (0 takes the likeliest token), got {temperature}."
+        )
     if top_k is not None and (not isinstance(top_k, numbers.Integral) or top_k < 1):
-        raise ValueError(f"top_k is how many tokens are left to choose from, a whole number from 1, got {top_k}.")
+        raise ValueError(
+            f"top_k is how many tokens are left to choose from, a whole number from 1, got {top_k}."
+        )
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p is a probability above 0, at most 1, got {top_p}.")
     if not 0 < repetition_penalty < np.inf:
@@ -195,7 +215,8 @@ def steps(rows, choose=greedy, max_new=100, stop=()):
 def generate(model, prompts, max_new=100, stop=(), cache=True, **sampling):
     """For each prompt the list of tokens that follow, up to and without its stop token. `sampling`: see Sampler."""
     stop = np.atleast_1d(np.asarray(stop, dtype=int))
-    table = np.array([*steps(Prompts(model, prompts, cache), Sampler(**sampling), max_new, stop)]).T  # (R, <= max_new)
+    # (R, <= max_new)
+    table = np.array([*steps(Prompts(model, prompts, cache), Sampler(**sampling), max_new, stop)]).T
     return [until(row, stop) for row in table.reshape(len(prompts), -1)]
 
 
@@ -265,7 +286,8 @@ class Beams:
     def advance(self, log_p, written):
         """log_p (K, V) of the next tokens, written (K, T) -> (beams to go on with (K,), the token for each)."""
         total = (self.log_p[:, None] + log_p).reshape(-1)  # (K V,)
-        likeliest = np.argsort(-total, kind="stable")[: self.count * (1 + len(self.stop))]  # so many that enough go on
+        # so many that enough go on
+        likeliest = np.argsort(-total, kind="stable")[: self.count * (1 + len(self.stop))]
         beam, token = np.divmod(likeliest, log_p.shape[1])
         ends = np.isin(token, self.stop)
         for i in np.flatnonzero(ends[: self.count]):
@@ -282,7 +304,9 @@ class Beams:
         """(tokens, score) of the best that finished, or of the open ones too if fewer finished than there are beams."""
         found = list(self.finished)
         if not self.settled:
-            found += [(row.tolist(), self.score(p, len(row))) for row, p in zip(written, self.log_p, strict=True)]
+            found += [
+                (row.tolist(), self.score(p, len(row))) for row, p in zip(written, self.log_p, strict=True)
+            ]
         return max(found, key=lambda pair: pair[1])
 
 

@@ -50,7 +50,10 @@ def softmax_saturation(widths=(1, 4, 16, 64, 256, 1024), keys=32, queries=200):
         scores = (q @ k.mT).squeeze(1)  # (queries, keys), of variance d_k
         rows["unscaled"].append(_through_softmax(scores))
         rows["scaled"].append(_through_softmax(scores / d_k**0.5))
-    return {name: {"largest": np.array([r[0] for r in row]), "gradient": np.array([r[1] for r in row])} for name, row in rows.items()}
+    return {
+        name: {"largest": np.array([r[0] for r in row]), "gradient": np.array([r[1] for r in row])}
+        for name, row in rows.items()
+    }
 
 
 def _through_softmax(scores):
@@ -63,7 +66,9 @@ def _through_softmax(scores):
 
 def masks(source=("the", "cat", "sat", "pad", "pad"), target=("le", "chat", "est", "pad"), past=3, new=2):
     """{title: (allowed (Tq, Tk), queries' names, keys' names)}: True where a query may look at a key."""
-    of_source, of_target = (padding_mask(np.array([[word != "pad" for word in words]]), pad=False) for words in (source, target))
+    of_source, of_target = (
+        padding_mask(np.array([[word != "pad" for word in words]]), pad=False) for words in (source, target)
+    )
     causal, cached = causal_mask(len(target)), [f"t{i}" for i in range(1, past + new + 1)]
 
     def shown(mask, queries, keys):
@@ -90,7 +95,9 @@ class NoWayAround(Module):
 
 def encoder(depth, d_model, kind):
     """Encoder layers with the paper's first values (Glorot's); kind "post", "pre", or "none" without residuals and norms."""
-    made = ModuleList(EncoderLayer(d_model, 4, 4 * d_model, norm="post" if kind == "none" else kind) for _ in range(depth))
+    made = ModuleList(
+        EncoderLayer(d_model, 4, 4 * d_model, norm="post" if kind == "none" else kind) for _ in range(depth)
+    )
     for p in made.parameters():
         if p.ndim > 1:
             init.xavier_uniform_(p)
@@ -101,7 +108,10 @@ def encoder(depth, d_model, kind):
 
 def gradient_by_depth(depth=18, kinds=("none", "post", "pre"), d_model=64):
     """{kind: (depth,)}: the norm of a loss's gradient at the weights of each layer, the first layer first, before any training."""
-    return {kind: _gradient_of_layers(encoder(depth, d_model, kind), normal("tokens", 8, 16, d_model)) for kind in kinds}
+    return {
+        kind: _gradient_of_layers(encoder(depth, d_model, kind), normal("tokens", 8, 16, d_model))
+        for kind in kinds
+    }
 
 
 def gradient_of_last_layer(depths=(2, 4, 8, 16, 32)):
@@ -164,8 +174,12 @@ def loss_surface(steps=60, grid=81):
 
     slope, intercept = np.linspace(-1.5, 3.5, grid), np.linspace(-3.5, 3.5, grid)
     with no_grad():
-        surface = loss(stack([Tensor(a) for a in np.meshgrid(slope, intercept)], -1)).data  # row: intercept, column: slope
-    paths = {name: _path(loss, optimizer, STEP_SIZES[name], steps) for name, optimizer in (("SGD", SGD), ("Adam", Adam))}
+        # row: intercept, column: slope
+        surface = loss(stack([Tensor(a) for a in np.meshgrid(slope, intercept)], -1)).data
+    paths = {
+        name: _path(loss, optimizer, STEP_SIZES[name], steps)
+        for name, optimizer in (("SGD", SGD), ("Adam", Adam))
+    }
     lowest = np.polyfit(x.data, y.data, 1)
     return {"slope": slope, "intercept": intercept, "loss": surface, "lowest": lowest, **paths}
 

@@ -75,7 +75,9 @@ class GPT(Module):
         self.wte = Embedding(vocab_size, d_model)
         self.wpe = LearnedPositions(max_len, d_model)
         self.drop = Dropout(dropout)
-        self.h = ModuleList(Block(d_model, num_heads, d_ff or 4 * d_model, dropout, bias) for _ in range(num_layers))
+        self.h = ModuleList(
+            Block(d_model, num_heads, d_ff or 4 * d_model, dropout, bias) for _ in range(num_layers)
+        )
         self.ln_f = LayerNorm(d_model, bias=bias)
         self._first_values(num_layers, init_std)
 

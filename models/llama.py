@@ -21,7 +21,9 @@ class Layer(Module):
 
     def __init__(self, d_model, num_heads, num_kv_heads, d_ff, dropout, rotary, eps, head_dim=None):
         self.attention_norm = RMSNorm(d_model, eps)
-        self.attention = MultiHeadAttention(d_model, num_heads, dropout, False, num_kv_heads, head_dim, rotary=rotary)
+        self.attention = MultiHeadAttention(
+            d_model, num_heads, dropout, False, num_kv_heads, head_dim, rotary=rotary
+        )
         self.feed_forward_norm = RMSNorm(d_model, eps)
         self.feed_forward = SwiGLU(d_model, d_ff, dropout)
 
@@ -61,7 +63,16 @@ class Llama(Module):
         self.max_len = max_len
         self.embedding = Embedding(vocab_size, d_model)
         self.rotary = Rotary(head_dim or d_model // num_heads, max_len, rope_base, rope_layout)
-        settings = (d_model, num_heads, num_kv_heads, d_ff or -(-8 * d_model // 3), dropout, self.rotary, eps, head_dim)
+        settings = (
+            d_model,
+            num_heads,
+            num_kv_heads,
+            d_ff or -(-8 * d_model // 3),
+            dropout,
+            self.rotary,
+            eps,
+            head_dim,
+        )
         self.layers = ModuleList(Layer(*settings) for _ in range(num_layers))
         self.norm = RMSNorm(d_model, eps)
         self.output = self.embedding if tie_output else Embedding(vocab_size, d_model)

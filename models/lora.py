@@ -18,9 +18,16 @@ class LoRA(Linear):
     B starts at 0, so nothing changes at first."""
 
     def __init__(self, layer, rank, alpha):
-        self.in_features, self.out_features, self.weight, self.bias = layer.in_features, layer.out_features, layer.weight, layer.bias
+        self.in_features, self.out_features, self.weight, self.bias = (
+            layer.in_features,
+            layer.out_features,
+            layer.weight,
+            layer.bias,
+        )
         bound = 1 / math.sqrt(layer.in_features)
-        self.A = init.uniform_(Parameter(empty(rank, layer.in_features, dtype=layer.weight.dtype)), -bound, bound)
+        self.A = init.uniform_(
+            Parameter(empty(rank, layer.in_features, dtype=layer.weight.dtype)), -bound, bound
+        )
         self.B = init.zeros_(Parameter(empty(layer.out_features, rank, dtype=layer.weight.dtype)))
         self.scale = alpha / rank
 
@@ -31,7 +38,10 @@ class LoRA(Linear):
     def merged(self):
         """A plain Linear that does the same: W + (alpha / rank) B A."""
         layer = Linear(self.in_features, self.out_features, self.bias is not None)
-        layer.weight, layer.bias = Parameter(self.weight.detach() + self.B.detach() @ self.A.detach() * self.scale), self.bias
+        layer.weight, layer.bias = (
+            Parameter(self.weight.detach() + self.B.detach() @ self.A.detach() * self.scale),
+            self.bias,
+        )
         return layer
 
 
@@ -60,4 +70,8 @@ def merge(model):
 
 def _places(model):
     """(module, name in it, layer, whole name) of every module inside."""
-    return [(m, name, child, f"{path}.{name}".lstrip(".")) for path, m in model.named_modules() for name, child in m.named_children()]
+    return [
+        (m, name, child, f"{path}.{name}".lstrip("."))
+        for path, m in model.named_modules()
+        for name, child in m.named_children()
+    ]

@@ -58,7 +58,8 @@ class AdditiveAttention(Module):
         return (weights.unsqueeze(1) @ memory).squeeze(1), weights
 
 
-Source = namedtuple("Source", "memory projected mask")  # what is kept of the source: (B, Ts, C), (B, Ts, A) or None, (B, Ts)
+# what is kept of the source: (B, Ts, C), (B, Ts, A) or None, (B, Ts)
+Source = namedtuple("Source", "memory projected mask")
 
 
 class EncoderDecoder(Module):
@@ -70,7 +71,9 @@ class EncoderDecoder(Module):
 
     def __init__(self, vocab_size, d_model=256, num_layers=1, cell="lstm", attention=True, dropout=0.1, max_len=512, pad=0, src_vocab_size=None):  # fmt: skip
         if d_model % 2:
-            raise ValueError(f"d_model = {d_model} must be even: each direction of the encoder has half of it.")
+            raise ValueError(
+                f"d_model = {d_model} must be even: each direction of the encoder has half of it."
+            )
         self.pad, self.max_len, seen = pad, max_len, 2 if attention else 1
         between = dropout if num_layers > 1 else 0.0
         self.embedding = Embedding(vocab_size, d_model)
@@ -141,7 +144,9 @@ class Writing:
         """(R, V) of each row's next token."""
         if self.read < self.tokens.shape[1]:
             with self.model.evaluating():
-                logits, self.state = self.model.decode(Tensor(self.tokens[:, self.read :]), self.source, self.state)
+                logits, self.state = self.model.decode(
+                    Tensor(self.tokens[:, self.read :]), self.source, self.state
+                )
             self.read, self.next = self.tokens.shape[1], logits.data[:, -1]
         return self.next
 
@@ -153,7 +158,9 @@ class Writing:
         """Go on with these rows, in this order."""
         self.tokens, self.next = self.tokens[rows], None if self.next is None else self.next[rows]
         self.source = Source(*(None if part is None else part[rows] for part in self.source))
-        self.state = tuple(s[:, rows] for s in self.state) if isinstance(self.state, tuple) else self.state[:, rows]
+        self.state = (
+            tuple(s[:, rows] for s in self.state) if isinstance(self.state, tuple) else self.state[:, rows]
+        )
 
     def history(self):
         """For each row the tokens it holds."""
@@ -180,7 +187,8 @@ class Reader(Module):
         if self.every:
             return self.output(states)  # (B, T, outputs)
         last = last[0] if isinstance(last, tuple) else last  # (layers * directions, B, C)
-        return self.output(concatenate([last[i - self.directions] for i in range(self.directions)], -1))  # (B, outputs)
+        # (B, outputs)
+        return self.output(concatenate([last[i - self.directions] for i in range(self.directions)], -1))
 
     def forward(self, tokens):
         """tokens (B, T), padded at the end -> logits."""

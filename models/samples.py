@@ -16,7 +16,11 @@ from models.recurrent import AdditiveAttention, EncoderDecoder, Reader
 from models.transformer import Transformer
 
 SAMPLES = []
-SRC, TGT, NEXT = np.array([[3, 1, 4, 0], [2, 2, 5, 1]]), np.array([[1, 3, 3], [1, 4, 0]]), np.array([[3, 3, 2], [4, 2, 0]])
+SRC, TGT, NEXT = (
+    np.array([[3, 1, 4, 0], [2, 2, 5, 1]]),
+    np.array([[1, 3, 3], [1, 4, 0]]),
+    np.array([[3, 3, 2], [4, 2, 0]]),
+)
 
 
 class Call(Module):
@@ -53,6 +57,7 @@ class ResidualAttention(Module):
         return self.residual(x, lambda x: self.attention(x, mask=mask))
 
 
+# fmt: off
 block("self-attention", lambda: MultiHeadAttention(4, 2), (2, 3, 4))
 block("self-attention, causal", lambda: MultiHeadAttention(4, 2), (2, 3, 4), mask=causal_mask(3))
 block("self-attention, causal and padding", lambda: MultiHeadAttention(4, 2), (2, 3, 4), mask=causal_mask(3) & padding_mask(TGT, 0))
@@ -73,7 +78,8 @@ for _norm in ("post", "pre"):
     block(f"residual, dropout, {_norm}-norm", lambda n=_norm: ResidualFeedForward(n, 0.3), (2, 3, 4))
     block(f"encoder layer, {_norm}-norm", lambda n=_norm: EncoderLayer(4, 2, 6, 0.0, n, "gelu"), (2, 4, 4), mask=padding_mask(SRC, 0))
     block(f"decoder layer, {_norm}-norm", lambda n=_norm: DecoderLayer(4, 2, 6, 0.0, n, "gelu"), (2, 3, 4), (2, 4, 4),
-          tgt_mask=causal_mask(3) & padding_mask(TGT, 0), src_mask=padding_mask(SRC, 0))  # fmt: skip
+          tgt_mask=causal_mask(3) & padding_mask(TGT, 0), src_mask=padding_mask(SRC, 0))
+# fmt: on
 
 
 class TransformerLoss(Module):
@@ -122,7 +128,9 @@ class FillingLoss(Module):
 
     def forward(self):
         seen, asked = hide(SRC, 5, (1, 5), np.random.default_rng(1), 0.5, never=(0,))
-        filled = F.cross_entropy(self.model(seen, SRC % 2).reshape(-1, 6), asked.reshape(-1), ignore_index=IGNORED)
+        filled = F.cross_entropy(
+            self.model(seen, SRC % 2).reshape(-1, 6), asked.reshape(-1), ignore_index=IGNORED
+        )
         return filled + (self.model.pool(self.model.encode(SRC, SRC % 2)) ** 2).mean()
 
 
@@ -165,12 +173,16 @@ class Looking(Module):
         self.attention = AdditiveAttention(3, 4, 2)
 
     def forward(self, state, memory):
-        return self.attention(state, memory, self.attention.memory_proj(memory), np.array([[True] * 3, [True, True, False]]))[0]
+        return self.attention(
+            state, memory, self.attention.memory_proj(memory), np.array([[True] * 3, [True, True, False]])
+        )[0]
 
 
+# fmt: off
 block("additive attention", Looking, (2, 3), (2, 3, 4))
 block("reader, GRU", lambda: Call(Reader(6, 3, 4, cell="gru", bidirectional=True), tokens=SRC))
 block("perceptron", lambda: MLP(3, 4, 2, activation="tanh"), (2, 3))
+# fmt: on
 for _cell in ("rnn", "lstm", "gru"):
     for _attention in (False, True):
         SAMPLES.append(Sample(

@@ -16,5 +16,7 @@ def token_numbers(tokens, name="tokens"):
             "or give them to models.decoding.generate, which takes rows as they are."
         ) from None
     if tokens.ndim != 2 or 0 in tokens.shape:
-        raise ValueError(f"{name} must be token numbers of shape (batch, length), neither of them 0; got shape {tokens.shape}.")
+        raise ValueError(
+            f"{name} must be token numbers of shape (batch, length), neither of them 0; got shape {tokens.shape}."
+        )
     return tokens

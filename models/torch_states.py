@@ -30,7 +30,9 @@ def to_torch(state):
     """A state of ours -> {PyTorch's name: torch.Tensor}, copies; a matrix that stands in two places is one tensor."""
     import torch
 
-    found = {name: torch.from_numpy(np.array(value, order="C")) for name, value in named_as_in_torch(state).items()}
+    found = {
+        name: torch.from_numpy(np.array(value, order="C")) for name, value in named_as_in_torch(state).items()
+    }
     return found | ({HEAD: found[TABLE]} if TABLE in found else {})
 
 
@@ -108,7 +110,9 @@ def _joined(state):
         else:
             out |= {f"{prefix}{part}_proj_weight": w for part, w in zip("qkv", weights, strict=True)}
         if f"{prefix}q_proj.bias" in state:
-            out[f"{prefix}in_proj_bias"] = np.concatenate([out.pop(f"{prefix}{part}_proj.bias") for part in "qkv"])
+            out[f"{prefix}in_proj_bias"] = np.concatenate(
+                [out.pop(f"{prefix}{part}_proj.bias") for part in "qkv"]
+            )
     return out
 
 
@@ -126,7 +130,9 @@ def _split(state):
     prefixes = {found[1] for name in state if (found := re.fullmatch(r"(|.*\.)(?:in|q)_proj_weight", name))}
     out, attentions = {}, {prefix: {} for prefix in prefixes}
     for name, value in state.items():
-        found = re.fullmatch(r"(|.*\.)(in_proj_(?:weight|bias)|[qkv]_proj_weight|out_proj\.(?:weight|bias)|bias_[kv])", name)
+        found = re.fullmatch(
+            r"(|.*\.)(in_proj_(?:weight|bias)|[qkv]_proj_weight|out_proj\.(?:weight|bias)|bias_[kv])", name
+        )
         inside = found is not None and found[1] in prefixes
         (attentions[found[1]] if inside else out)[found[2] if inside else name] = value
     for prefix, attention in attentions.items():
@@ -144,7 +150,9 @@ def _gpt2(state):
         turned = name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
         out[f"transformer.{name}"] = value.T if turned else value
         if name.endswith("weight") and name not in ("wte.weight", "wpe.weight"):
-            out.setdefault(f"transformer.{name.removesuffix('weight')}bias", np.zeros(len(value), value.dtype))
+            out.setdefault(
+                f"transformer.{name.removesuffix('weight')}bias", np.zeros(len(value), value.dtype)
+            )
     return out
 
 

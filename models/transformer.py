@@ -123,7 +123,9 @@ class Translation:
         new = T - (self.cache[0][0].length if self.cache else 0)
         mask = causal_mask(new, T) & padding_mask(self.tokens, self.pad)
         with evaluating(self.modules):
-            return self.model.decode(Tensor(self.tokens[:, T - new :]), self.memory, mask, self.src_mask, self.cache).data[:, -1]
+            return self.model.decode(
+                Tensor(self.tokens[:, T - new :]), self.memory, mask, self.src_mask, self.cache
+            ).data[:, -1]
 
     def append(self, tokens):
         self.tokens = np.concatenate([self.tokens, tokens[:, None]], 1)

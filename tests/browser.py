@@ -1,8 +1,8 @@
 """A page in a real browser: headless Chromium through playwright. Knows browsers; nothing of what is on the pages.
 
-    with opened(path) as seen:
-        seen.page.click("#next")          # playwright's page
-    assert seen.quiet()                   # no console error, no exception, no network request
+with opened(path) as seen:
+    seen.page.click("#next")          # playwright's page
+assert seen.quiet()                   # no console error, no exception, no network request
 """
 
 import contextlib
@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-OPTIONS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+OPTIONS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
 class Seen:
@@ -20,9 +27,19 @@ class Seen:
 
     def __init__(self, page, own):
         self.page, self.errors, self.requests = page, [], []
-        page.on("console", lambda message: message.type in ("error", "warning") and self.errors.append(message.text))
+        page.on(
+            "console",
+            lambda message: message.type in ("error", "warning") and self.errors.append(message.text),
+        )
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("request", lambda request: request.url != own and not request.url.startswith("data:") and self.requests.append(request.url))
+        page.on(
+            "request",
+            lambda request: (
+                request.url != own
+                and not request.url.startswith("data:")
+                and self.requests.append(request.url)
+            ),
+        )
 
     def quiet(self):
         """True if nothing went wrong and nothing was asked of the network; else says what."""
@@ -35,7 +52,9 @@ class Seen:
 def opened(path, width=1280, height=800, dark=False):
     """A page from a file, opened and loaded, in a window of this size and in the reader's dark or light setting."""
     with browser() as chromium:
-        tab = chromium.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
+        tab = chromium.new_page(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+        )
         tab.set_default_timeout(20_000)
         url = Path(path).resolve().as_uri()
         seen = Seen(tab, url)
@@ -46,10 +65,15 @@ def opened(path, width=1280, height=800, dark=False):
 @contextlib.contextmanager
 def browser():
     """Headless Chromium; a test without one is skipped, with a sentence."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright), so no page was opened.")
+    playwright = pytest.importorskip(
+        "playwright.sync_api",
+        reason="playwright is not installed (pip install playwright), so no page was opened.",
+    )
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
-        pytest.skip("There is no Chromium on this machine (Debian: apt install chromium), so no page was opened.")
+        pytest.skip(
+            "There is no Chromium on this machine (Debian: apt install chromium), so no page was opened."
+        )
     with playwright.sync_playwright() as engine:
         chromium = engine.chromium.launch(executable_path=path, args=list(OPTIONS))
         try:

@@ -13,7 +13,10 @@ VOCABULARY = 7
 
 
 def gpt(**settings):
-    return GPT(VOCABULARY, **{"d_model": 8, "num_heads": 2, "num_layers": 2, "max_len": 9, "dropout": 0.0, **settings}).double()
+    return GPT(
+        VOCABULARY,
+        **{"d_model": 8, "num_heads": 2, "num_layers": 2, "max_len": 9, "dropout": 0.0, **settings},
+    ).double()
 
 
 def llama(**settings):
@@ -60,7 +63,10 @@ class Loss(nn.Module):
     """The loss of a decoder-only model as a function of its parameters alone; `pads` columns before each row are padding."""
 
     def __init__(self, model, rows=None, pads=(0, 0)):
-        self.model, (self.rows, self.mask, self.positions) = model, left_padded(tokens(2, 6) if rows is None else rows, pads)
+        self.model, (self.rows, self.mask, self.positions) = (
+            model,
+            left_padded(tokens(2, 6) if rows is None else rows, pads),
+        )
 
     def forward(self):
         logits = self.model(self.rows[:, :-1], self.mask[..., :-1], self.positions[:, :-1])
@@ -80,7 +86,9 @@ def check_causality(model, name, cases):
         j = np.arange(real.shape[1])
         for i in j:
             (d,) = gradients(run()[:, i], [getattr(model, name).kept])
-            np.testing.assert_array_equal((d != 0).any(2), (j == i) | (j < i) & real, f"{case}: what logit {i} depends on")
+            np.testing.assert_array_equal(
+                (d != 0).any(2), (j == i) | (j < i) & real, f"{case}: what logit {i} depends on"
+            )
 
 
 def causal_cases(model):

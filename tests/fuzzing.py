@@ -27,21 +27,28 @@ from models import recipes
 from models.recipes import RecipeProblem, find, load_run
 
 SECONDS, LIMIT = 10, 2 << 30
-OURS = (ValueError, saving.FileProblem, RecipeProblem, UsageError, RuntimeError)  # exactly these; RuntimeError is load_state_dict's
+# exactly these; RuntimeError is load_state_dict's
+OURS = (ValueError, saving.FileProblem, RecipeProblem, UsageError, RuntimeError)
 FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "pickle.find_class")
 
 # ---------------------------------------------------------------- inputs
 
 TOML = b'# a run\nrecipe = "dates"\nseed = 3\n\n[settings]\nlr = 1e-3\nlayers = 2\nnorm = "pre\\u00e9"\n'
 NUMBERS = st.integers() | st.sampled_from([-1, 0, 2**31, 2**63, 2**64, 10**30]) | st.floats()
-TEXTS = st.text(max_size=8) | st.sampled_from(["../../etc/passwd", "a\0b", "/dev/zero", "/", "NaN", "9" * 5000, "256 256", "\ud800", "dates", "x.py"])
+TEXTS = st.text(max_size=8) | st.sampled_from(
+    ["../../etc/passwd", "a\0b", "/dev/zero", "/", "NaN", "9" * 5000, "256 256", "\ud800", "dates", "x.py"]
+)
 VALUES = st.recursive(
     st.none() | st.booleans() | NUMBERS | TEXTS,
     lambda inside: st.lists(inside, max_size=4) | st.dictionaries(TEXTS, inside, max_size=3),
     max_leaves=6,
 )
 EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 9), st.binary(max_size=9)), min_size=1, max_size=4)
-RAW = st.binary(max_size=200) | st.integers(1, 200_000).map(lambda n: b"[" * n) | st.integers(1, 50_000).map(lambda n: b'{"a":' * n)
+RAW = (
+    st.binary(max_size=200)
+    | st.integers(1, 200_000).map(lambda n: b"[" * n)
+    | st.integers(1, 50_000).map(lambda n: b'{"a":' * n)
+)
 
 
 def edited(valid):
@@ -75,7 +82,9 @@ def spoiled(valid):
                 inside[path[-1]] = value
         return data
 
-    return st.lists(st.tuples(st.sampled_from([path for path in places(valid) if path]), VALUES), min_size=1, max_size=3).map(apply)
+    return st.lists(
+        st.tuples(st.sampled_from([path for path in places(valid) if path]), VALUES), min_size=1, max_size=3
+    ).map(apply)
 
 
 def as_json(values):
@@ -86,9 +95,17 @@ def headers():
     """Safetensors files: entries of any dtype, shape and place in the data, some with a length of header that is a lie."""
     number = st.integers(0, 40) | st.sampled_from([-1, -8, 2**31, 2**62, 2**64])
     kind = st.sampled_from("F32 F32 F64 F16 BF16 I64 U8 BOOL C64 F8_E4M3 F4 XX".split())
-    entry = st.fixed_dictionaries({"dtype": kind, "shape": st.lists(number, max_size=3) | st.just([1] * 99), "data_offsets": st.lists(number, min_size=2, max_size=2)})
+    entry = st.fixed_dictionaries(
+        {
+            "dtype": kind,
+            "shape": st.lists(number, max_size=3) | st.just([1] * 99),
+            "data_offsets": st.lists(number, min_size=2, max_size=2),
+        }
+    )
     note = st.dictionaries(TEXTS, VALUES, max_size=2)
-    header = st.dictionaries(TEXTS, entry | VALUES, max_size=3) | note.map(lambda inside: {"__metadata__": inside})
+    header = st.dictionaries(TEXTS, entry | VALUES, max_size=3) | note.map(
+        lambda inside: {"__metadata__": inside}
+    )
 
     def whole(header, length, data, twice):
         text = json.dumps(header).encode()
@@ -112,20 +129,32 @@ class Files:
         self.config = {"recipe": "sort", "seed": 0, "settings": recipe.settings, "version": 1}
         saving.save_tensors(self.run / "model.safetensors", recipe.model().state_dict())
         self.weights = (self.run / "model.safetensors").read_bytes()
-        text = find("text")(dict(vocabulary="abc ", d_model=8, layers=1, heads=2, d_ff=8, context=8, example=""))
+        text = find("text")(
+            dict(vocabulary="abc ", d_model=8, layers=1, heads=2, d_ff=8, context=8, example="")
+        )
         self.other = {"recipe": "text", "seed": 0, "settings": text.settings}
         saving.save_tensors(self.file, text.model().state_dict())
         self.others_weights = self.file.read_bytes()
-        checkpoints.write(self.file, {"step": 3, "best": None, "model": {"a": tensor([1.0, 2.0])}, "list": [np.arange(3), "x", 1.5]})
+        checkpoints.write(
+            self.file,
+            {"step": 3, "best": None, "model": {"a": tensor([1.0, 2.0])}, "list": [np.arange(3), "x", 1.5]},
+        )
         self.checkpoint = self.file.read_bytes()
 
     def inputs(self):
         """{reader: (inputs, function of one input)}."""
         bpe = {"kind": "bpe", "reserved": 0, "merges": ["97 98", "256 99", "32 257"]}
-        doubled = st.integers(2, 80).map(lambda n: bpe | {"merges": ["97 97", *(f"{256 + i} {256 + i}" for i in range(n))]})
+        doubled = st.integers(2, 80).map(
+            lambda n: bpe | {"merges": ["97 97", *(f"{256 + i} {256 + i}" for i in range(n))]}
+        )
         pairs = "Hi.\tHallo.\r\n\nGo!\tGeh!\t日本\n".encode() * 3
-        rows = b"".join(json.dumps({"step": i, "loss": 1 / (i + 1), "samples": [["a", "b", None]]}).encode() + b"\n" for i in range(5))
-        configs_json = as_json(spoiled(self.config) | spoiled(self.other)) | edited(json.dumps(self.config).encode())
+        rows = b"".join(
+            json.dumps({"step": i, "loss": 1 / (i + 1), "samples": [["a", "b", None]]}).encode() + b"\n"
+            for i in range(5)
+        )
+        configs_json = as_json(spoiled(self.config) | spoiled(self.other)) | edited(
+            json.dumps(self.config).encode()
+        )
         prose = "the cät sat on\r\nthe mat. 日本 😀 ".encode("utf-8-sig") * 9
         return {
             "safetensors": (headers() | edited(self.weights) | RAW, self.written(saving.load_tensors)),
@@ -165,7 +194,9 @@ class Files:
         load_run(self.run)
 
     def config_of_a_run(self, data):
-        (self.run / "model.safetensors").write_bytes(self.others_weights if b'"text"' in data else self.weights)
+        (self.run / "model.safetensors").write_bytes(
+            self.others_weights if b'"text"' in data else self.weights
+        )
         (self.run / "config.json").write_bytes(data)
         recipe, model = load_run(self.run)
         recipe.answer(model, ["abc"]) if recipe.name == "sort" else recipe.vocabulary.encode("abc")
@@ -173,7 +204,9 @@ class Files:
 
 def tokenizer(value):
     vocabulary = remembered(value)
-    numbers = vocabulary.encode(vocabulary.decode(range(len(vocabulary))) if isinstance(vocabulary, Characters) else "abc 日")
+    numbers = vocabulary.encode(
+        vocabulary.decode(range(len(vocabulary))) if isinstance(vocabulary, Characters) else "abc 日"
+    )
     vocabulary.decode(numbers)
 
 
@@ -234,7 +267,13 @@ def fuzz(inputs, read, folder, count):
     """(inputs tried, refused with a sentence); raises where a reader does anything else."""
     tried, refused = [], []
 
-    @settings(max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.shrink])
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink],
+    )
     @given(inputs)
     def once(value):
         tried.append(1)
@@ -242,7 +281,9 @@ def fuzz(inputs, read, folder, count):
             with WATCH.on(folder), np.errstate(all="ignore"):
                 read(value)
         except OURS as problem:
-            assert type(problem) in OURS and len(str(problem).split()) > 4, f"no sentence of ours: {problem!r}"
+            assert type(problem) in OURS and len(str(problem).split()) > 4, (
+                f"no sentence of ours: {problem!r}"
+            )
             refused.append(1)
 
     once()
@@ -259,10 +300,16 @@ def main(count=1000, *names):
             try:
                 tried, refused = fuzz(inputs, read, folder, int(count))
                 total += tried
-                print(f"{name:18s} {tried:8,d} inputs, {refused:8,d} refused with a sentence, {tried - refused:8,d} read", flush=True)
+                print(
+                    f"{name:18s} {tried:8,d} inputs, {refused:8,d} refused with a sentence, {tried - refused:8,d} read",
+                    flush=True,
+                )
             except BaseException as error:
                 failures += 1
-                print(f"{name:18s} FAILED: {type(error).__name__}: {error!s:.500}\n{getattr(error, '__notes__', '')!s:.1500}", flush=True)
+                print(
+                    f"{name:18s} FAILED: {type(error).__name__}: {error!s:.500}\n{getattr(error, '__notes__', '')!s:.1500}",
+                    flush=True,
+                )
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(f"{total:,} inputs, {failures} readers with crashes or hangs, peak memory {memory} MB")
     return 1 if failures else 0

@@ -12,7 +12,9 @@ from minigrad.modes import Mode, readable
 
 def leaf(*shape, seed=0, dtype=np.float64):
     """A tensor of normal numbers that requires its gradient."""
-    return mg.tensor(np.random.default_rng((seed, *shape)).standard_normal(shape).astype(dtype), requires_grad=True)
+    return mg.tensor(
+        np.random.default_rng((seed, *shape)).standard_normal(shape).astype(dtype), requires_grad=True
+    )
 
 
 def array(x):

@@ -42,14 +42,21 @@ def fifty_steps(ranks):
     """Trainings by these ranks beside the same by one process, and by as many threads."""
     found = {}
     for name, settings in {"float64": {}, "float32": {"double": False}}.items():
-        together, again, alone = trained(ranks, **settings), trained(ranks, **settings), trained(None, **settings)
+        together, again, alone = (
+            trained(ranks, **settings),
+            trained(ranks, **settings),
+            trained(None, **settings),
+        )
         found[name] = {"losses": apart(together[0], alone[0]), "weights": apart(together[1], alone[1])}
         found[name]["twice"] = apart(*(x[1] for x in (together, again)))
     found["float32"]["gradients"] = worst_gradient(ranks)
     with Sharing(2) as threads:
         by_threads = trained(threads, dropout=0.3)
     by_ranks = trained(ranks, dropout=0.3)
-    found["dropout"] = {"losses": apart(by_ranks[0], by_threads[0]), "weights": apart(by_ranks[1], by_threads[1])}
+    found["dropout"] = {
+        "losses": apart(by_ranks[0], by_threads[0]),
+        "weights": apart(by_ranks[1], by_threads[1]),
+    }
     return found
 
 
@@ -63,7 +70,10 @@ def worst_gradient(ranks):
         recipe.loss(model, recipe.batch(step)).backward()
         alone = gradients(model)
         ranks.backward(recipe, model, recipe.batch(step))
-        worst = max(worst, *(apart(a, b) / max(1, np.abs(a).max()) for a, b in zip(alone, gradients(model), strict=True)))
+        worst = max(
+            worst,
+            *(apart(a, b) / max(1, np.abs(a).max()) for a, b in zip(alone, gradients(model), strict=True)),
+        )
         optimizer.step()
         schedule.step()
     return worst
@@ -75,13 +85,16 @@ class Gates(Recipe):
     defaults = {"first": 3}
 
     def model(self):
-        return nn.ModuleDict({"even": nn.Linear(2, 1), "odd": nn.Linear(2, 1), "idle": nn.Linear(2, 1)}).double()
+        return nn.ModuleDict(
+            {"even": nn.Linear(2, 1), "odd": nn.Linear(2, 1), "idle": nn.Linear(2, 1)}
+        ).double()
 
     def batch(self, step):
         return np.arange(10.0).reshape(5, 2)
 
     def loss(self, model, batch):
-        branch = model["even" if batch[0, 0] == 0 else "odd"]  # of two ranks the first has the row that begins with 0
+        # of two ranks the first has the row that begins with 0
+        branch = model["even" if batch[0, 0] == 0 else "odd"]
         return (branch(batch) ** 2).mean()
 
 
@@ -97,8 +110,14 @@ def corners(ranks):
     expected = sum(recipe.loss(alone, part) * (len(part) / 5) for part in parts)
     expected.backward()
     found["loss"] = abs(loss - expected.item())
-    found["none"] = [g is None for g in gradients(model)] == [g is None for g in gradients(alone)] == [False] * 4 + [True] * 2
-    found["uneven"] = max(apart(a, b) for a, b in zip(gradients(model), gradients(alone), strict=True) if b is not None)
+    found["none"] = (
+        [g is None for g in gradients(model)]
+        == [g is None for g in gradients(alone)]
+        == [False] * 4 + [True] * 2
+    )
+    found["uneven"] = max(
+        apart(a, b) for a, b in zip(gradients(model), gradients(alone), strict=True) if b is not None
+    )
     found["one example"] = one_example(ranks)
     found["small buckets"] = small_buckets(ranks)
     found["over"] = [ranks.over(world().rank == 1, False), ranks.over(False, False)]
@@ -122,7 +141,9 @@ def one_example(ranks):
     alone.backward()
     expected = gradients(model)
     together = ranks.backward(recipe, model, recipe.batch(0))
-    return max(abs(together - alone.item()), *(apart(a, b) for a, b in zip(gradients(model), expected, strict=True)))
+    return max(
+        abs(together - alone.item()), *(apart(a, b) for a, b in zip(gradients(model), expected, strict=True))
+    )
 
 
 def small_buckets(ranks):

@@ -46,7 +46,11 @@ def at_batch(number, stop):
 
     def stopping(self):
         if next(taken) == number:
-            self.recipe.batch = lambda step: (vars(self.recipe).pop("batch"), stop(), self.recipe.batch(step))[-1]
+            self.recipe.batch = lambda step: (
+                vars(self.recipe).pop("batch"),
+                stop(),
+                self.recipe.batch(step),
+            )[-1]
         return step(self)
 
     trainer.Training.step = stopping

@@ -23,7 +23,10 @@ rows = pytest.mark.parametrize("place, names, way_out", absent.ABSENT, ids=lambd
 @rows
 def test_each_name_is_really_absent_and_its_error_says_the_way_out(place, names, way_out):
     module = importlib.import_module(place)
-    for name in (name.replace("*", "") if name.startswith(("*", "_")) else name.replace("*", "1d") for name in names.split()):
+    for name in (
+        name.replace("*", "") if name.startswith(("*", "_")) else name.replace("*", "1d")
+        for name in names.split()
+    ):
         assert not hasattr(module, name)
         with refuses(AttributeError, f"{place} has no {name!r}. {way_out}"):
             getattr(module, name)
@@ -31,9 +34,15 @@ def test_each_name_is_really_absent_and_its_error_says_the_way_out(place, names,
 
 @rows
 def test_each_name_is_one_of_pytorchs(place, names, way_out):
-    pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
+    pytest.importorskip(
+        "torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+    )
     theirs = dir(importlib.import_module(place.replace("minigrad", "torch")))
-    assert [name for name in names.split() if not fnmatch.filter(theirs, name) and not importlib.util.find_spec(f"torch.{name}")] == []
+    assert [
+        name
+        for name in names.split()
+        if not fnmatch.filter(theirs, name) and not importlib.util.find_spec(f"torch.{name}")
+    ] == []
 
 
 def test_what_the_ways_out_name_is_there():

@@ -20,7 +20,9 @@ from models.recipes.pairs import padded
 def gradients(training, step=0):
     training.clip = math.inf
     loss, _ = training._gradients(training.batch(step), mg.random.get_state())
-    return loss, {name: p.grad.data.copy() for name, p in training.model.named_parameters() if p.grad is not None}
+    return loss, {
+        name: p.grad.data.copy() for name, p in training.model.named_parameters() if p.grad is not None
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -28,7 +30,9 @@ def gradients(training, step=0):
 def test_parts_add_up_to_the_batch_that_is_as_large(name, threads):
     whole_loss, whole = gradients(Training(*made(name, batch_size=6)))
     with Sharing(threads) as sharing:
-        loss, parts = gradients(Training(*made(name, batch_size=2, accumulate=3), sharing=sharing if threads > 1 else None))
+        loss, parts = gradients(
+            Training(*made(name, batch_size=2, accumulate=3), sharing=sharing if threads > 1 else None)
+        )
     assert loss == pytest.approx(whole_loss, rel=1e-6) and parts.keys() == whole.keys()
     scale = max(np.abs(g).max() for g in whole.values())
     for path, g in whole.items():
@@ -36,7 +40,10 @@ def test_parts_add_up_to_the_batch_that_is_as_large(name, threads):
 
 
 def test_the_steps_are_those_of_the_large_batch_too():
-    losses = [[row["loss"] for row in fit(*made("text", **sizes))] for sizes in (dict(batch_size=8), dict(batch_size=2, accumulate=4))]
+    losses = [
+        [row["loss"] for row in fit(*made("text", **sizes))]
+        for sizes in (dict(batch_size=8), dict(batch_size=2, accumulate=4))
+    ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6) and len(set(losses[0])) == 3
 
 
@@ -53,7 +60,9 @@ class Uneven(Recipe):
         return padded(self.rows[: self.settings["batch_size"]])
 
     def loss(self, model, batch):
-        return (model(batch)[..., 0] * (batch != 0) * np.arange(1, batch.shape[1] + 1)).sum() / max(1, self.count(batch))
+        return (model(batch)[..., 0] * (batch != 0) * np.arange(1, batch.shape[1] + 1)).sum() / max(
+            1, self.count(batch)
+        )
 
     def count(self, batch):
         return int((batch != 0).sum())
@@ -73,12 +82,17 @@ def test_a_last_part_that_is_smaller_and_padding_count_by_what_they_hold():
     assert loss == pytest.approx(whole.item(), rel=1e-12)
     near(parts["weight"], model.weight.grad.data, 1e-12)
     pieces = cut(recipe, padded(recipe.rows), 3)
-    assert [len(part) for part, _ in pieces] == [3, 3, 1] and sum(share for _, share in pieces) == pytest.approx(1) and pieces[2][1] == 3 / 22
+    assert (
+        [len(part) for part, _ in pieces] == [3, 3, 1]
+        and sum(share for _, share in pieces) == pytest.approx(1)
+        and pieces[2][1] == 3 / 22
+    )
 
 
 def test_parts_without_anything_to_predict_are_left_out():
     assert [share for _, share in cut(Uneven({}), np.array([[0], [0], [0], [1]]), 2)] == [1.0]
-    assert [share for _, share in cut(Uneven({}), np.zeros((4, 1)), 2)] == [1.0]  # nothing anywhere: the batch as it is
+    # nothing anywhere: the batch as it is
+    assert [share for _, share in cut(Uneven({}), np.zeros((4, 1)), 2)] == [1.0]
 
 
 class Fixed(Recipe):
@@ -110,7 +124,22 @@ def test_a_recipe_whose_batches_do_not_grow_is_told_so():
 
 def test_the_command_line_remembers_and_repeats_it(tmp_path):
     folder = tmp_path / "run"
-    small = ["reverse", "--steps", "2", "--layers", "1", "--d-model", "8", "--heads", "1", "--d-ff", "8", "--quiet", "--out", str(folder)]
+    small = [
+        "reverse",
+        "--steps",
+        "2",
+        "--layers",
+        "1",
+        "--d-model",
+        "8",
+        "--heads",
+        "1",
+        "--d-ff",
+        "8",
+        "--quiet",
+        "--out",
+        str(folder),
+    ]
     assert train.main([*small, "--batch-size", "3", "--accumulate", "2"]) == 0
     config = json.loads((folder / "config.json").read_text())
     assert config["settings"]["accumulate"] == 2 and "--accumulate 2" in config["command"]

@@ -17,7 +17,12 @@ def quiet():
 
 def test_the_first_op_that_makes_an_inf_is_named_with_its_line():
     x = mg.tensor([1.0, 0.0], requires_grad=True)
-    with mg.detect_anomaly(), pytest.raises(AnomalyError, match=r"log made an inf at index \(1,\).*test_anomaly.py, line \d+: .*mg.log\(x\)"):
+    with (
+        mg.detect_anomaly(),
+        pytest.raises(
+            AnomalyError, match=r"log made an inf at index \(1,\).*test_anomaly.py, line \d+: .*mg.log\(x\)"
+        ),
+    ):
         (mg.log(x) * 2).sum()
 
 

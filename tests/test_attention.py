@@ -29,7 +29,11 @@ orders = pytest.mark.parametrize("order", (1, 2))
 
 
 def qkv(*lead, queries=4, keys=4, width=3, value_width=2):
-    return leaf(*lead, queries, width, seed=1), leaf(*lead, keys, width, seed=2), leaf(*lead, keys, value_width, seed=3)
+    return (
+        leaf(*lead, queries, width, seed=1),
+        leaf(*lead, keys, width, seed=2),
+        leaf(*lead, keys, value_width, seed=3),
+    )
 
 
 def by_loops(q, k, v, mask=None, scale=None):
@@ -37,7 +41,9 @@ def by_loops(q, k, v, mask=None, scale=None):
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     shape = (*q.shape[:-2], q.shape[-2], k.shape[-2])
     added = (
-        np.zeros(shape) if mask is None else np.broadcast_to(np.where(mask, 0, -np.inf) if mask.dtype == bool else mask, shape)
+        np.zeros(shape)
+        if mask is None
+        else np.broadcast_to(np.where(mask, 0, -np.inf) if mask.dtype == bool else mask, shape)
     )
     out = np.zeros((*q.shape[:-1], v.shape[-1]))
     for *lead, i in np.ndindex(q.shape[:-1]):
@@ -59,7 +65,9 @@ def test_gradients_of_attention_under_every_mask(mask, tier, order):
     inputs = qkv(2, 2)
     with by(tier):
         if mask is not None and mask.dtype == bool and not mask.any():
-            assert all(r.largest == 0 for r in check(lambda *x: F.scaled_dot_product_attention(*x, mask), inputs))
+            assert all(
+                r.largest == 0 for r in check(lambda *x: F.scaled_dot_product_attention(*x, mask), inputs)
+            )
         else:
             assert gradcheck(lambda *x: F.scaled_dot_product_attention(*x, mask), inputs, order=order)
 
@@ -70,7 +78,10 @@ def test_gradients_of_multi_head_attention_for_every_parameter(mask, order):
     attention = MultiHeadAttention(4, 2).double()
     results = check(Call(attention, mask=mask), [leaf(2, 4, 4)], order=order)
     names = {r.name for r in results}
-    assert names >= {"input 0", *(f"module.{name}" for name, _ in attention.named_parameters())} and len(names) >= 9
+    assert (
+        names >= {"input 0", *(f"module.{name}" for name, _ in attention.named_parameters())}
+        and len(names) >= 9
+    )
     assert max(r.error for r in results) < 1e-6
 
 
@@ -79,11 +90,15 @@ def test_gradients_of_multi_head_attention_for_every_parameter(mask, order):
 def test_gradients_of_cross_attention(dropout, order):
     attention = MultiHeadAttention(4, 2, dropout).double()
     assert gradcheck(Call(attention, mask=PADDING), [leaf(2, 3, 4), leaf(2, 4, 4)], order=order)
-    assert gradcheck(Call(attention, mask=PADDING), [leaf(2, 3, 4), leaf(2, 4, 4), leaf(2, 4, 4, seed=5)], order=order)
+    assert gradcheck(
+        Call(attention, mask=PADDING), [leaf(2, 3, 4), leaf(2, 4, 4), leaf(2, 4, 4, seed=5)], order=order
+    )
 
 
 def test_gradients_of_an_attention_whose_inputs_are_one_tensor():
-    assert gradcheck(lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), [leaf(2, 4, 3)], order=2)
+    assert gradcheck(
+        lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), [leaf(2, 4, 3)], order=2
+    )
 
 
 @orders
@@ -91,7 +106,9 @@ def test_gradients_of_an_attention_whose_inputs_are_one_tensor():
 def test_gradient_of_a_learned_additive_mask(order, tier):
     bias = mg.tensor(np.where(HIDDEN, np.linspace(-1, 1, 16).reshape(4, 4), 0.3), requires_grad=True)
     with by(tier):
-        assert gradcheck(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), [*qkv(2), bias], order=order)
+        assert gradcheck(
+            lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), [*qkv(2), bias], order=order
+        )
         fixed = mg.tensor(ADDED, requires_grad=True)
         out = F.scaled_dot_product_attention(*qkv(2), fixed)
         (found,) = gradients(out, [fixed])
@@ -130,7 +147,10 @@ def test_kernel_and_definition_agree_in_value_and_gradients(mask):
 @pytest.mark.parametrize("queries", (128, 131, 257))
 def test_a_causal_mask_taken_half_by_half_agrees_with_the_definition(queries, shared):
     """From 128 queries on the kernel leaves out what no query sees: here beside keys that are padding, and dropout."""
-    inputs = leaf(2, 2, queries, 3, seed=1), *(leaf(2, 1 if shared else 2, queries, 3, seed=seed) for seed in (2, 3))
+    inputs = (
+        leaf(2, 2, queries, 3, seed=1),
+        *(leaf(2, 1 if shared else 2, queries, 3, seed=seed) for seed in (2, 3)),
+    )
     rng = np.random.default_rng(0)
     mask = causal_mask(queries).data & (rng.random((2, 1, 1, queries)) > 0.2)
     kept = 1.25 * (rng.random((2, 2, queries, queries)) > 0.2)
@@ -150,7 +170,11 @@ def test_multi_head_attention_is_the_heads_side_by_side(mask):
         )
         heads.append(by_loops(q, k, v, None if mask is None else mask4[:, i]))
     merged = np.concatenate(heads, axis=-1)
-    near(attention(x, mask=mask), merged @ attention.out_proj.weight.data.T + attention.out_proj.bias.data, 1e-13)
+    near(
+        attention(x, mask=mask),
+        merged @ attention.out_proj.weight.data.T + attention.out_proj.bias.data,
+        1e-13,
+    )
 
 
 @tiers
@@ -173,7 +197,12 @@ def test_large_values_and_small_gradients_survive_in_float32_whatever_the_scores
         v = mg.tensor(np.linspace(1, 3, 4)[:, None].astype(dtype) * dtype(1e14), requires_grad=True)
         with by(tier):
             out = F.scaled_dot_product_attention(q, k, v, scale=1.0)
-            results.append([out.data / 1e14, *(g.data * 1e16 for g in mg.grad(out, [v], mg.full((1, 1), 1e-16, dtype=dtype)))])
+            results.append(
+                [
+                    out.data / 1e14,
+                    *(g.data * 1e16 for g in mg.grad(out, [v], mg.full((1, 1), 1e-16, dtype=dtype))),
+                ]
+            )
     for a, b in zip(*results, strict=True):
         near(a, b, 1e-5)
 
@@ -254,7 +283,12 @@ def test_causal_and_padding_hold_together():
 
 def test_causal_mask_is_aligned_at_the_last_token_and_is_causal_at_the_first():
     assert causal_mask(2, 4).data[0, 0].tolist() == [[True, True, True, False], [True] * 4]
-    assert causal_mask(3).data[0, 0].tolist() == np.tri(3, dtype=bool).tolist() and causal_mask(3).shape == (1, 1, 3, 3)
+    assert causal_mask(3).data[0, 0].tolist() == np.tri(3, dtype=bool).tolist() and causal_mask(3).shape == (
+        1,
+        1,
+        3,
+        3,
+    )
     assert causal_mask(3, 2).data[0, 0].tolist() == [[False, False], [True, False], [True, True]]
     q, k, v = qkv(2, queries=2)
     near(
@@ -293,7 +327,10 @@ def test_permuting_the_heads_permutes_their_weights_and_not_the_output():
     out, weights = attention(x, need_weights=True)
     rows = np.arange(6).reshape(3, 2)[order].reshape(-1)
     for projection in (attention.q_proj, attention.k_proj, attention.v_proj):
-        projection.weight.data[:], projection.bias.data[:] = projection.weight.data[rows], projection.bias.data[rows]
+        projection.weight.data[:], projection.bias.data[:] = (
+            projection.weight.data[rows],
+            projection.bias.data[rows],
+        )
     attention.out_proj.weight.data[:] = attention.out_proj.weight.data[:, rows]
     permuted, permuted_weights = attention(x, need_weights=True)
     near(permuted, out, 1e-14)

@@ -29,10 +29,16 @@ masks = pytest.mark.parametrize("name", MASKS)
 @masks
 @pytest.mark.parametrize("kv_heads", (1, 2))
 def test_shared_heads_are_repeated_heads(name, kv_heads, tier):
-    shared, full, mask = MultiHeadAttention(8, 4, num_kv_heads=kv_heads).double(), MultiHeadAttention(8, 4).double(), MASKS[name]
+    shared, full, mask = (
+        MultiHeadAttention(8, 4, num_kv_heads=kv_heads).double(),
+        MultiHeadAttention(8, 4).double(),
+        MASKS[name],
+    )
     state = {key: t.data for key, t in shared.state_dict().items()}
     for part in ("k_proj.weight", "k_proj.bias", "v_proj.weight", "v_proj.bias"):
-        state[part] = np.repeat(state[part].reshape(kv_heads, 2, -1), 4 // kv_heads, 0).reshape(full.state_dict()[part].shape)
+        state[part] = np.repeat(state[part].reshape(kv_heads, 2, -1), 4 // kv_heads, 0).reshape(
+            full.state_dict()[part].shape
+        )
     full.load_state_dict(state)
     x = leaf(2, 4, 8)
     with by(tier):
@@ -44,9 +50,17 @@ def test_shared_heads_are_repeated_heads(name, kv_heads, tier):
 
 def test_the_gradient_of_shared_heads_and_of_widths_of_their_own():
     mask = MASKS["each head"]
-    assert gradcheck(lambda x, a=MultiHeadAttention(8, 4, num_kv_heads=2).double(): a(x, mask=mask), [leaf(2, 4, 8)], order=2)
+    assert gradcheck(
+        lambda x, a=MultiHeadAttention(8, 4, num_kv_heads=2).double(): a(x, mask=mask),
+        [leaf(2, 4, 8)],
+        order=2,
+    )
     wide = MultiHeadAttention(6, 2, head_dim=5, kv_dim=3).double()
-    assert wide.q_proj.weight.shape == (10, 6) and wide.k_proj.weight.shape == (10, 3) and wide.out_proj.weight.shape == (6, 10)
+    assert (
+        wide.q_proj.weight.shape == (10, 6)
+        and wide.k_proj.weight.shape == (10, 3)
+        and wide.out_proj.weight.shape == (6, 10)
+    )
     assert gradcheck(wide, [leaf(2, 3, 6), leaf(2, 4, 3)], order=2, fast=True)
     assert wide(leaf(2, 3, 6), leaf(2, 4, 3), need_weights=True)[1].shape == (2, 2, 3, 4)
 
@@ -61,7 +75,9 @@ def test_what_does_not_fit_together_is_a_sentence():
     with refuses(ValueError, "(B, T, C)", "(3, 8)", "unsqueeze"):
         MultiHeadAttention(8, 4)(leaf(3, 8))
     with refuses(ValueError, "(1, 3, 2, 2)", "each of the 4", "(1, 4, 2, 2)"):
-        MultiHeadAttention(8, 4, num_kv_heads=2)(leaf(1, 2, 8, dtype=np.float32), mask=np.ones((1, 3, 2, 2), bool))
+        MultiHeadAttention(8, 4, num_kv_heads=2)(
+            leaf(1, 2, 8, dtype=np.float32), mask=np.ones((1, 3, 2, 2), bool)
+        )
     assert MultiHeadAttention(10, 4, head_dim=3)(leaf(1, 2, 10, dtype=np.float32)).shape == (1, 2, 10)
 
 
@@ -126,13 +142,22 @@ def test_a_source_is_projected_once():
 # ---------------------------------------------------------------- PyTorch's weights
 
 
-KINDS = {"same width": {}, "other width": {"kdim": 6, "vdim": 6}, "two other widths": {"kdim": 6, "vdim": 5}, "no bias": {"bias": False}}
+KINDS = {
+    "same width": {},
+    "other width": {"kdim": 6, "vdim": 6},
+    "two other widths": {"kdim": 6, "vdim": 5},
+    "no bias": {"bias": False},
+}
 
 
 def pair(d_model=8, kdim=None, vdim=None, bias=True, batch_first=True):
     """Our attention of four heads and PyTorch's, with the same numbers in them."""
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
-    theirs = torch.nn.MultiheadAttention(d_model, 4, bias=bias, kdim=kdim, vdim=vdim, batch_first=batch_first, dtype=torch.float64)
+    torch = pytest.importorskip(
+        "torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+    )
+    theirs = torch.nn.MultiheadAttention(
+        d_model, 4, bias=bias, kdim=kdim, vdim=vdim, batch_first=batch_first, dtype=torch.float64
+    )
     for p in theirs.parameters():
         torch.nn.init.normal_(p, std=0.5)
     ours = MultiHeadAttention(d_model, 4, bias=bias, kv_dim=kdim, v_dim=vdim).double()
@@ -151,7 +176,9 @@ def test_pytorchs_weights_give_pytorchs_output_weights_and_gradients(name, kind,
     if name == "a row hidden":
         seeing = [0, 2, 3]  # to a query that may see nothing PyTorch gives NaN, so it is not asked
     if mask is not None:
-        turned = torch.tensor(mask if mask.dtype == float else ~mask)[..., seeing if mask.shape[-2] > 1 else slice(None), :]
+        turned = torch.tensor(mask if mask.dtype == float else ~mask)[
+            ..., seeing if mask.shape[-2] > 1 else slice(None), :
+        ]
         hidden = turned.broadcast_to(2, 4, len(seeing), 4).reshape(8, len(seeing), 4)
     with by(tier):
         out, weights = ours(*inputs, mask=mask, need_weights=True)
@@ -177,12 +204,15 @@ def test_pytorchs_own_two_masks_are_one_of_ours_turned_over(batch_first):
     turn = (lambda y: y) if batch_first else (lambda y: y.swapaxes(0, 1))
     x = leaf(2, 4, 8)
     a = torch.tensor(turn(x.data), requires_grad=True)
-    hidden = dict(key_padding_mask=~torch.tensor(PADDING[:, 0, 0]), attn_mask=~torch.tensor(causal_mask(4).data[0, 0]))
+    hidden = dict(
+        key_padding_mask=~torch.tensor(PADDING[:, 0, 0]), attn_mask=~torch.tensor(causal_mask(4).data[0, 0])
+    )
     expected, their_weights = theirs(a, a, a, **hidden)
     out, weights = ours(x, mask=MASKS["both"], need_weights=True)
     near(out, turn(expected), 1e-12)
     near(out, turn(theirs(a, a, a, need_weights=False, **hidden)[0]), 1e-12)
-    near(weights.mean(1), their_weights, 1e-13)  # PyTorch's weights are the mean over the heads, if not asked otherwise
+    # PyTorch's weights are the mean over the heads, if not asked otherwise
+    near(weights.mean(1), their_weights, 1e-13)
     g = np.random.default_rng(5).standard_normal(out.shape)
     out.backward(mg.tensor(g))
     expected.backward(torch.tensor(turn(g)))
@@ -195,8 +225,19 @@ def test_a_state_with_keys_of_its_own_is_refused():
 
 
 def test_a_state_of_something_else_is_a_sentence_that_says_what_to_pass():
-    of_a_layer = {"self_attn.in_proj_weight": np.zeros((24, 8)), "self_attn.out_proj.weight": np.zeros((8, 8)), "linear1.weight": 0, "norm1.bias": 0}
-    with refuses(ValueError, "one nn.MultiheadAttention", "self_attn.in_proj_weight", "and 1 more", "theirs.self_attn.state_dict()"):
+    of_a_layer = {
+        "self_attn.in_proj_weight": np.zeros((24, 8)),
+        "self_attn.out_proj.weight": np.zeros((8, 8)),
+        "linear1.weight": 0,
+        "norm1.bias": 0,
+    }
+    with refuses(
+        ValueError,
+        "one nn.MultiheadAttention",
+        "self_attn.in_proj_weight",
+        "and 1 more",
+        "theirs.self_attn.state_dict()",
+    ):
         from_torch_state(of_a_layer)
     with refuses(ValueError, "an empty state"):
         from_torch_state({})

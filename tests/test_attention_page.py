@@ -15,8 +15,31 @@ from models.attended import Attended, attended
 from models.attention import MultiHeadAttention, causal_mask
 from models.transformer import Transformer
 
-TEXTS = {"dates": "29/11/26", "reverse": "abc", "sort": "cab", "copy": "abc", "add": "12+7", "text": "The ", "mlm": "the _ow", "recall": "c7 a3 . , c?"}
-SMALL = ["--steps", "4", "--layers", "2", "--d-model", "16", "--d-ff", "16", "--heads", "2", "--batch-size", "4", "--quiet"]
+TEXTS = {
+    "dates": "29/11/26",
+    "reverse": "abc",
+    "sort": "cab",
+    "copy": "abc",
+    "add": "12+7",
+    "text": "The ",
+    "mlm": "the _ow",
+    "recall": "c7 a3 . , c?",
+}
+SMALL = [
+    "--steps",
+    "4",
+    "--layers",
+    "2",
+    "--d-model",
+    "16",
+    "--d-ff",
+    "16",
+    "--heads",
+    "2",
+    "--batch-size",
+    "4",
+    "--quiet",
+]
 
 
 class Own(nn.Module):
@@ -32,7 +55,9 @@ class Own(nn.Module):
 
 def row(weights, kind="encoder", writes=None):
     queries, keys = weights.shape[1:]
-    return Attended("look", kind, weights, [f"q{i}" for i in range(queries)], [f"k{i}" for i in range(keys)], writes)
+    return Attended(
+        "look", kind, weights, [f"q{i}" for i in range(queries)], [f"k{i}" for i in range(keys)], writes
+    )
 
 
 # ---------------------------------------------------------------- handed over
@@ -60,7 +85,11 @@ def test_an_encoder_decoder_has_all_three_kinds_also_where_source_and_target_are
     model = Transformer(10, 8, 2, 1, 16)
     rows = attended(model, np.array([[1, 2, 3]]), np.array([[4, 5, 6]]), writes=["5", "6", "end"])
     assert [r.kind for r in rows] == ["encoder", "decoder", "cross"]
-    assert [(r.queries[0], r.keys[0], r.writes) for r in rows] == [("1", "1", None), ("4", "4", ["5", "6", "end"]), ("4", "1", ["5", "6", "end"])]
+    assert [(r.queries[0], r.keys[0], r.writes) for r in rows] == [
+        ("1", "1", None),
+        ("4", "4", ["5", "6", "end"]),
+        ("4", "1", ["5", "6", "end"]),
+    ]
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -72,12 +101,16 @@ def test_every_recipe_says_what_its_model_reads_and_writes(name):
     rows = attended(model, *inputs, **labels)
     assert rows and all(np.allclose(r.weights.sum(-1), 1, atol=1e-5) for r in rows)
     for r in rows:
-        assert r.weights.shape[1:] == (len(r.queries), len(r.keys)) and len(r.writes or r.queries) == len(r.queries)
+        assert r.weights.shape[1:] == (len(r.queries), len(r.keys)) and len(r.writes or r.queries) == len(
+            r.queries
+        )
     assert rows[-1].writes is not None and labels["writes"] == rows[-1].writes
 
 
 def test_what_is_written_is_the_answer_and_each_token_stands_before_it():
-    recipe = recipes.find("dates")({**recipes.find("dates").defaults, "model": "gru-attention", "layers": 1, "d_model": 16})
+    recipe = recipes.find("dates")(
+        {**recipes.find("dates").defaults, "model": "gru-attention", "layers": 1, "d_model": 16}
+    )
     model = recipe.model().eval()
     inputs, labels = recipe.reading(model, "29/11/26")
     (found,) = attended(model, *inputs, **labels)
@@ -120,7 +153,13 @@ def test_the_door_writes_a_page_of_the_texts_it_is_given(run, tmp_path, capsys):
     assert "encoder 2 x 2 heads, decoder 2 x 2 heads, cross 2 x 2 heads" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("more", "said"), [(["naïve"], "holds 'ï'"), (["1/2/99", "--out", "no/such/folder/x.html"], "could not be written: No such file")])
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["naïve"], "holds 'ï'"),
+        (["1/2/99", "--out", "no/such/folder/x.html"], "could not be written: No such file"),
+    ],
+)
 def test_the_doors_mistakes_are_sentences(run, capsys, more, said):
     assert attend.main([str(run), *more]) == 2
     assert said in capsys.readouterr().err
@@ -133,7 +172,9 @@ PAIRED = "".join(f"{n} and {n + 1}\t{n + 1} after {n}\n" for n in range(300))
 @pytest.mark.parametrize(("name", "option", "given"), [
     ("text", "--text", SENTENCES), ("text", "--text", SENTENCES + "___"), ("mlm", "--text", SENTENCES), ("mlm", "--text", SENTENCES + "___" * 9), ("translate", "--pairs", PAIRED),
 ])  # fmt: skip
-def test_without_a_text_the_door_takes_the_example_that_the_run_remembers(tmp_path, capsys, name, option, given):
+def test_without_a_text_the_door_takes_the_example_that_the_run_remembers(
+    tmp_path, capsys, name, option, given
+):
     file, folder = tmp_path / "given", tmp_path / "run"
     file.write_text(given)
     assert train.main([name, *SMALL, option, str(file), "--context", "16", "--out", str(folder)]) == 0
@@ -153,7 +194,10 @@ def test_a_run_that_remembers_no_example_needs_a_text(tmp_path, capsys):
     config = json.loads((folder / "config.json").read_text())
     del config["settings"]["example"]
     (folder / "config.json").write_text(json.dumps(config))
-    assert attend.main([str(folder)]) == 2 and "this run has no example, so give a text" in capsys.readouterr().err
+    assert (
+        attend.main([str(folder)]) == 2
+        and "this run has no example, so give a text" in capsys.readouterr().err
+    )
 
 
 def test_a_model_without_attention_is_a_sentence(tmp_path, capsys):
@@ -179,7 +223,9 @@ def page(run, tmp_path_factory):
     for text in ("29/11/26", "3 May 1999"):
         inputs, labels = recipe.reading(model, text)
         records.append((text, attended(model, *inputs, **labels)))
-    return viz.attention(records, tmp_path_factory.mktemp("page") / "page.html"), [rows for _, rows in records]
+    return viz.attention(records, tmp_path_factory.mktemp("page") / "page.html"), [
+        rows for _, rows in records
+    ]
 
 
 def test_the_numbers_of_every_layer_head_and_token_are_the_models(page):

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="the benchmarks compare with PyTorch, which is not installed")
-pytest.importorskip("threadpoolctl", reason="the benchmarks set threads through threadpoolctl, which is not installed")
+pytest.importorskip(
+    "threadpoolctl", reason="the benchmarks set threads through threadpoolctl, which is not installed"
+)
 
 from benchmarks import gpt, measure, tables, where  # noqa: E402
 from benchmarks.__main__ import JOBS, choose, main  # noqa: E402
@@ -26,11 +28,15 @@ def losses(side, steps):
     return [step(number) for number in range(steps)]
 
 
-COMPILING = ("jax", "tinygrad", "transformers")  # which take longer than all the others together, to compile or to load
+# which take longer than all the others together, to compile or to load
+COMPILING = ("jax", "tinygrad", "transformers")
 ALIKE = ("tiny", "small", "large")  # other sizes of reference
 SPOILING = ("tricks",)  # its sides change their whole process
 CASES = [
-    case for job in JOBS if job not in (*ALIKE, *SPOILING) for case in importlib.import_module(JOBS[job]).cases(job, tiny=True)
+    case
+    for job in JOBS
+    if job not in (*ALIKE, *SPOILING)
+    for case in importlib.import_module(JOBS[job]).cases(job, tiny=True)
 ]
 PAIRS = [(case, side) for case in CASES for side in case.sides[1:] if side.checked]
 
@@ -72,7 +78,17 @@ def command(*words, **environment):
 
 def test_the_command_prints_a_table_and_writes_json(tmp_path):
     file = tmp_path / "out.json"
-    done = command("decoding", "--tiny", "--rounds", "1", "--steps", "2", "--json", str(file), OPENBLAS_CORETYPE="Haswell")
+    done = command(
+        "decoding",
+        "--tiny",
+        "--rounds",
+        "1",
+        "--steps",
+        "2",
+        "--json",
+        str(file),
+        OPENBLAS_CORETYPE="Haswell",
+    )
     assert done.returncode == 0, done.stderr
     assert "OPENBLAS_CORETYPE was set" in done.stderr
     report = json.loads(file.read_text())
@@ -83,7 +99,8 @@ def test_the_command_prints_a_table_and_writes_json(tmp_path):
 
 
 def test_without_any_of_the_tricks_the_losses_are_the_same():
-    done = command("tricks", "--tiny", "--rounds", "1", "--steps", "2")  # the command refuses where they are not
+    # the command refuses where they are not
+    done = command("tricks", "--tiny", "--rounds", "1", "--steps", "2")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("| tricks |") == 10
 
@@ -140,12 +157,17 @@ def test_tables_are_written_between_the_markers_of_a_page(tmp_path):
         "blas": {},
         "load before": None,
     }
-    report.write_text(json.dumps({"command": "python -m benchmarks work", "machine": facts, "results": [RESULT]}))
+    report.write_text(
+        json.dumps({"command": "python -m benchmarks work", "machine": facts, "results": [RESULT]})
+    )
     page.write_text(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
     assert tables.main([str(page), str(report), str(report)]) == 0
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
-    assert text.count("| work | 1 | minigrad | 2.00 s per step | 0.80 (0.70 to 0.90) |") == 2 and "a processor" in text
+    assert (
+        text.count("| work | 1 | minigrad | 2.00 s per step | 0.80 (0.70 to 0.90) |") == 2
+        and "a processor" in text
+    )
 
 
 def test_a_page_without_markers_is_refused(tmp_path, capsys):
@@ -173,7 +195,8 @@ def test_what_cannot_be_built_is_left_out_where_it_may(capsys):
             return {"failed": "RuntimeError: no compiler"}
 
     assert (
-        not Broken(True).is_built() and "theirs cannot be measured here: RuntimeError: no compiler" in capsys.readouterr().err
+        not Broken(True).is_built()
+        and "theirs cannot be measured here: RuntimeError: no compiler" in capsys.readouterr().err
     )
     with pytest.raises(measure.Refusal, match="no compiler"):
         Broken(False).is_built()
@@ -188,13 +211,19 @@ def test_a_refused_case_does_not_cost_the_others(monkeypatch, capsys):
     monkeypatch.setattr(measure, "run", run)
     assert main(["tiny", "small"]) == 1
     printed = capsys.readouterr()
-    assert "do not compute the same" in printed.err and "| small |" in printed.out and "| tiny |" not in printed.out
+    assert (
+        "do not compute the same" in printed.err
+        and "| small |" in printed.out
+        and "| tiny |" not in printed.out
+    )
 
 
 @pytest.mark.slow
 def test_a_long_text_is_measured_twice_for_each_kind_of_token():
     words = ["--megabytes", "1", "--tokens", "bytes", "--steps", "1"]
-    done = subprocess.run([sys.executable, "-m", "benchmarks.long_text", *words], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.long_text", *words], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith("| 1,")]
     assert [row[1].split()[1] for row in rows] == ["bytes,", "bytes,"] and float(rows[0][5]) > 10

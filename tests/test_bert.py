@@ -16,7 +16,15 @@ TYPES = np.array([[0, 0, 1, 1, 0], [0, 1, 0, 0, 0]])
 
 
 def bert(**settings):
-    settings = {"d_model": 8, "num_heads": 2, "num_layers": 2, "d_ff": 12, "max_len": 6, "dropout": 0.0, **settings}
+    settings = {
+        "d_model": 8,
+        "num_heads": 2,
+        "num_layers": 2,
+        "d_ff": 12,
+        "max_len": 6,
+        "dropout": 0.0,
+        **settings,
+    }
     model, rng = BERT(VOCABULARY, **settings).double(), np.random.default_rng(0)
     for p in model.parameters():
         p.data += rng.normal(0, 0.2, p.shape)
@@ -32,7 +40,9 @@ class Loss(Module):
     def forward(self):
         seen, asked = hide(ROWS, MASK, (SPECIAL, VOCABULARY), np.random.default_rng(3), 0.5, never=(0,))
         assert (asked != IGNORED).any()
-        filled = F.cross_entropy(self.model(seen, TYPES).reshape(-1, VOCABULARY), asked.reshape(-1), ignore_index=IGNORED)
+        filled = F.cross_entropy(
+            self.model(seen, TYPES).reshape(-1, VOCABULARY), asked.reshape(-1), ignore_index=IGNORED
+        )
         return filled + (self.model.pool(self.model.encode(ROWS, TYPES)) ** 2).sum()
 
 
@@ -50,7 +60,9 @@ def test_of_the_asked_80_in_100_are_masked_10_replaced_and_10_left():
     assert abs((seen[chosen] == tokens[chosen]).mean() - 0.1) < 0.01
     same(asked[chosen], tokens[chosen])
     same(seen[~chosen], tokens[~chosen])
-    assert seen[changed].min() >= SPECIAL and seen[changed].max() < 1000 and len(np.unique(seen[changed])) > 500
+    assert (
+        seen[changed].min() >= SPECIAL and seen[changed].max() < 1000 and len(np.unique(seen[changed])) > 500
+    )
 
 
 @pytest.mark.parametrize("ordinary", (48, (48,), (9, 9)))
@@ -89,7 +101,9 @@ def test_masking_depends_on_its_stream_alone():
 def test_gradients_of_every_parameter():
     check_every_parameter(Loss(bert(num_layers=1, d_model=4, d_ff=5)))
     for dropout in (0.0, 0.2):
-        assert gradcheck(Loss(bert(dropout=dropout)), fast=True) and gradcheck(Loss(bert(dropout=dropout)), fast=True, order=2)
+        assert gradcheck(Loss(bert(dropout=dropout)), fast=True) and gradcheck(
+            Loss(bert(dropout=dropout)), fast=True, order=2
+        )
 
 
 def test_kernels_and_definitions_agree():
@@ -117,7 +131,11 @@ def test_types_count_and_default_to_0():
 def test_the_summary_is_of_the_first_token_and_the_output_is_the_embedding_again():
     model = bert()
     encoded = model.encode(ROWS)
-    near(model.pool(encoded), np.tanh(encoded.data[:, 0] @ model.pooler.weight.data.T + model.pooler.bias.data), 1e-14)
+    near(
+        model.pool(encoded),
+        np.tanh(encoded.data[:, 0] @ model.pooler.weight.data.T + model.pooler.bias.data),
+        1e-14,
+    )
     assert sum(p.shape == (VOCABULARY, 8) for p in model.parameters()) == 1
     with refuses(ValueError, "7 tokens", "max_len = 6"):
         model(np.ones((1, 7), int))
@@ -125,7 +143,9 @@ def test_the_summary_is_of_the_first_token_and_the_output_is_the_embedding_again
 
 @pytest.mark.parametrize("activation", ("gelu", "relu"))
 def test_it_is_what_pytorchs_encoder_layers_compute(activation):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
+    torch = pytest.importorskip(
+        "torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+    )
     model = bert(activation=activation)
     p = {name: torch.tensor(x.data) for name, x in model.named_parameters()}
     norm = torch.nn.functional.layer_norm
@@ -133,18 +153,30 @@ def test_it_is_what_pytorchs_encoder_layers_compute(activation):
     x = norm(x, (8,), p["norm.weight"], p["norm.bias"])
     for layer in model.layers:
         x = their_layer(torch, layer, activation)(x, src_key_padding_mask=torch.tensor(ROWS == 0))
-    bent = {"gelu": torch.nn.functional.gelu, "relu": torch.relu}[activation](x @ p["transform.weight"].T + p["transform.bias"])
-    y = norm(bent, (8,), p["transform_norm.weight"], p["transform_norm.bias"]) @ p["tokens.weight"].T + p["output_bias"]
+    bent = {"gelu": torch.nn.functional.gelu, "relu": torch.relu}[activation](
+        x @ p["transform.weight"].T + p["transform.bias"]
+    )
+    y = (
+        norm(bent, (8,), p["transform_norm.weight"], p["transform_norm.bias"]) @ p["tokens.weight"].T
+        + p["output_bias"]
+    )
     near(model(ROWS, TYPES), y, 1e-12)
 
 
 def their_layer(torch, layer, activation):
     """PyTorch's encoder layer with the numbers of ours."""
     p = {name: torch.tensor(x.data) for name, x in layer.named_parameters()}
-    state = {f"self_attn.in_proj_{kind}": torch.cat([p[f"self_attention.{c}_proj.{kind}"] for c in "qkv"]) for kind in ("weight", "bias")}
+    state = {
+        f"self_attn.in_proj_{kind}": torch.cat([p[f"self_attention.{c}_proj.{kind}"] for c in "qkv"])
+        for kind in ("weight", "bias")
+    }
     names = {"self_attn.out_proj": "self_attention.out_proj", "linear1": "feed_forward.linear1", "linear2": "feed_forward.linear2",
              "norm1": "residual1.norm", "norm2": "residual2.norm"}  # fmt: skip
-    state |= {f"{theirs}.{kind}": p[f"{ours}.{kind}"] for theirs, ours in names.items() for kind in ("weight", "bias")}
+    state |= {
+        f"{theirs}.{kind}": p[f"{ours}.{kind}"]
+        for theirs, ours in names.items()
+        for kind in ("weight", "bias")
+    }
     out = torch.nn.TransformerEncoderLayer(8, 2, 12, 0.0, activation, batch_first=True, dtype=torch.float64)
     out.load_state_dict(state)
     return out

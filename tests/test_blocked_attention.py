@@ -33,7 +33,10 @@ blocks = pytest.mark.parametrize("block", BLOCKS, ids=str)
 def qkv(dtype=np.float64, lead=(2, 3), kv_lead=None, queries=TQ, keys=TK, scale=1.0):
     kv_lead = lead if kv_lead is None else kv_lead
     shapes = (*lead, queries, 4), (*kv_lead, keys, 4), (*kv_lead, keys, 5)
-    return [mg.tensor((leaf(*shape, seed=i).data * scale).astype(dtype), requires_grad=True) for i, shape in enumerate(shapes)]
+    return [
+        mg.tensor((leaf(*shape, seed=i).data * scale).astype(dtype), requires_grad=True)
+        for i, shape in enumerate(shapes)
+    ]
 
 
 def added(mask):
@@ -81,8 +84,14 @@ def test_first_and_second_order_in_blocks(mask):
     mask, learned = added(mask)
     inputs = qkv(lead=(1, 3) if mask is None or mask.ndim < 4 else (2, 3))
     if mask is None or mask.dtype != bool or mask.any():
-        for order, fast in ((1, False), (2, mask is not None)):  # entry by entry once; with each mask along random directions
-            assert gradcheck(lambda q, k, v, m=mask: F.blocked_attention(q, k, v, m, None, 0.5, 2, (3, 4)), [*inputs, *learned], order=order, fast=fast)
+        # entry by entry once; with each mask along random directions
+        for order, fast in ((1, False), (2, mask is not None)):
+            assert gradcheck(
+                lambda q, k, v, m=mask: F.blocked_attention(q, k, v, m, None, 0.5, 2, (3, 4)),
+                [*inputs, *learned],
+                order=order,
+                fast=fast,
+            )
 
 
 @blocks
@@ -151,12 +160,18 @@ def test_nan_in_keys_that_nobody_sees_and_queries_that_see_nothing_does_not_leak
     for spoil in (False, True):
         q, k, v = inputs = qkv()
         if spoil:
-            q.data[..., ~allowed.any(1), :] = k.data[..., ~allowed.any(0), :] = v.data[..., ~allowed.any(0), :] = poison
+            q.data[..., ~allowed.any(1), :] = k.data[..., ~allowed.any(0), :] = v.data[
+                ..., ~allowed.any(0), :
+            ] = poison
         y = F.blocked_attention(*inputs, mask, None, 0.5, causal, block)
         results.append([y.data, *gradients(y, inputs)])
     for a, b in zip(*results, strict=True):
         same(a, b)
-    assert (results[1][0][:, :, ~allowed.any(1)] == 0).all() and not allowed.any(0).all() and not allowed.any(1).all()
+    assert (
+        (results[1][0][:, :, ~allowed.any(1)] == 0).all()
+        and not allowed.any(0).all()
+        and not allowed.any(1).all()
+    )
 
 
 def test_what_a_query_gives_depends_on_no_other_query_to_the_last_bit():
@@ -258,7 +273,8 @@ def test_dropout_keeps_the_share_asked_for_and_the_mean():
 
 def test_dropped_weights_are_zero_or_scaled_and_a_layer_drops_in_training_only():
     q, k, _ = qkv(lead=(2,))
-    v = mg.tensor(np.broadcast_to(np.eye(TK), (2, TK, TK)), requires_grad=True)  # then the output is the weights
+    # then the output is the weights
+    v = mg.tensor(np.broadcast_to(np.eye(TK), (2, TK, TK)), requires_grad=True)
     kept = F.scaled_dot_product_attention(q, k, v, path="blocked").data
     dropped = F.scaled_dot_product_attention(q, k, v, dropout_p=0.5, path="blocked").data
     assert 0 < (dropped == 0).sum() < dropped.size

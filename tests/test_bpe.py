@@ -71,7 +71,12 @@ def test_the_pieces_are_the_text(text):
 def test_every_text_goes_there_and_back(text):
     for vocab in (VOCABULARY, Bytes(), Bytes(2)):
         numbers = vocab.encode(text)
-        assert numbers.dtype == np.int64 and numbers.ndim == 1 and (numbers >= vocab.reserved).all() and (numbers < len(vocab)).all()
+        assert (
+            numbers.dtype == np.int64
+            and numbers.ndim == 1
+            and (numbers >= vocab.reserved).all()
+            and (numbers < len(vocab)).all()
+        )
         assert vocab.decode(numbers) == text and "".join(vocab.stream(numbers)) == text
         assert vocab.count_characters(numbers) == len(text)
 
@@ -97,7 +102,9 @@ def test_100_000_random_strings_of_all_of_unicode_go_there_and_back():
     rng, names, known = np.random.default_rng(0), ["<pad>", "<start>", "<end>"], np.array([*"lowerst 日é,\n"])
     for _ in range(100_000):
         codes = rng.integers(0x110000 - 0x800, size=rng.integers(30))
-        text = "".join(chr(c + 0x800 * (c >= 0xD800)) for c in codes) + "".join(rng.choice(known, size=rng.integers(30)))
+        text = "".join(chr(c + 0x800 * (c >= 0xD800)) for c in codes) + "".join(
+            rng.choice(known, size=rng.integers(30))
+        )
         assert VOCABULARY.decode(VOCABULARY.encode(text)) == text
         marked = names[rng.integers(3)] + text + names[rng.integers(3)]
         assert VOCABULARY.decode_special(VOCABULARY.encode_special(marked, names), names) == marked
@@ -111,7 +118,10 @@ def test_a_thousand_merges_of_a_megabyte():
 
 def test_special_tokens_have_numbers_and_no_text():
     assert VOCABULARY.decode([0, 1, *VOCABULARY.encode("low"), 2]) == "low" and len(VOCABULARY) == 290
-    assert "".join(VOCABULARY.stream([0, *VOCABULARY.encode("é"), 2])) == "é" and VOCABULARY.count_characters([0, 1, 2]) == 0
+    assert (
+        "".join(VOCABULARY.stream([0, *VOCABULARY.encode("é"), 2])) == "é"
+        and VOCABULARY.count_characters([0, 1, 2]) == 0
+    )
 
 
 def test_half_a_surrogate_pair_is_a_sentence():
@@ -149,14 +159,25 @@ def test_a_vocabulary_survives_json():
 
 
 def test_the_kinds_that_recipes_offer():
-    assert isinstance(vocabulary("characters", "abc", 512), Characters) and isinstance(vocabulary("bpe", "abc", 512, 2), BPE)
-    assert set(data.TOKENS) == {"characters", "bytes", "bpe"} and type(vocabulary("bytes", "abc", 512, 2)) is Bytes
+    assert isinstance(vocabulary("characters", "abc", 512), Characters) and isinstance(
+        vocabulary("bpe", "abc", 512, 2), BPE
+    )
+    assert (
+        set(data.TOKENS) == {"characters", "bytes", "bpe"}
+        and type(vocabulary("bytes", "abc", 512, 2)) is Bytes
+    )
 
 
 def test_bytes_survive_json_and_a_memory_of_no_characters_is_a_sentence():
     again = remembered(json.loads(json.dumps(Bytes(2).to_json())), reserved=2)
     assert type(again) is Bytes and again.encode("é").tolist() == Bytes(2).encode("é").tolist()
-    for saved, words in (("", "is empty"), ("ab\ud800", "half of a surrogate pair"), (3, "got int"), ({"kind": "bytes"}, "reserved"), ({"kind": "bytes", "reserved": 1}, "where 0 are needed")):
+    for saved, words in (
+        ("", "is empty"),
+        ("ab\ud800", "half of a surrogate pair"),
+        (3, "got int"),
+        ({"kind": "bytes"}, "reserved"),
+        ({"kind": "bytes", "reserved": 1}, "where 0 are needed"),
+    ):
         with refuses(ValueError, words):
             remembered(saved)
 
@@ -196,11 +217,30 @@ def book(tmp_path_factory):
     """A file of text with characters of one to four bytes."""
     path = tmp_path_factory.mktemp("book") / "book.txt"
     lines = ["the cät sat on the mat. 😀\n", "the dog sat on the log. 日本\n", "the frog sat on the bog.\n"]
-    path.write_text("".join(lines[i] for i in np.random.default_rng(0).integers(3, size=300)), encoding="utf-8")
+    path.write_text(
+        "".join(lines[i] for i in np.random.default_rng(0).integers(3, size=300)), encoding="utf-8"
+    )
     return str(path)
 
 
-SMALL = ["--layers", "1", "--d-model", "16", "--d-ff", "16", "--heads", "2", "--batch-size", "8", "--context", "8", "--steps", "20", "--lr", "1e-2"]
+SMALL = [
+    "--layers",
+    "1",
+    "--d-model",
+    "16",
+    "--d-ff",
+    "16",
+    "--heads",
+    "2",
+    "--batch-size",
+    "8",
+    "--context",
+    "8",
+    "--steps",
+    "20",
+    "--lr",
+    "1e-2",
+]
 
 
 def text_recipe(book, **settings):
@@ -209,7 +249,11 @@ def text_recipe(book, **settings):
 
 def test_bits_per_character_count_characters_whatever_a_token_is(book):
     """A model that guesses all tokens alike pays log2(V) bits a token; a character costs as much as the tokens it is made of."""
-    for settings in ({"tokens": "bpe", "vocab_size": 270}, {"tokens": "bpe", "vocab_size": 256}, {"tokens": "characters"}):
+    for settings in (
+        {"tokens": "bpe", "vocab_size": 270},
+        {"tokens": "bpe", "vocab_size": 256},
+        {"tokens": "characters"},
+    ):
         one = text_recipe(book, **settings)
         validation = one.split()[1]
         net = one.model().eval()
@@ -219,7 +263,10 @@ def test_bits_per_character_count_characters_whatever_a_token_is(book):
         characters = len(one.vocabulary.decode(counted)) - one.vocabulary.decode(counted).count("�")
         figures = one.evaluate(net, final=True)
         assert abs(figures["validation loss"] - np.log(len(one.vocabulary))) < 1e-5
-        assert abs(figures["bits per character"] - len(counted) * np.log2(len(one.vocabulary)) / characters) < 0.02
+        assert (
+            abs(figures["bits per character"] - len(counted) * np.log2(len(one.vocabulary)) / characters)
+            < 0.02
+        )
 
 
 def test_bpe_learns_its_symbols_from_the_training_text_only_and_both_parts_are_the_text(book):
@@ -233,7 +280,23 @@ def test_bpe_learns_its_symbols_from_the_training_text_only_and_both_parts_are_t
 def test_a_run_with_bpe_writes_on_without_its_text_in_whole_characters(book, tmp_path, capsys):
     folder, copy = tmp_path / "run", tmp_path / "copy.txt"
     copy.write_bytes(Path(book).read_bytes())
-    assert train.main(["text", "--text", str(copy), *SMALL, "--set", "tokens=bpe", "--set", "vocab_size=270", "--out", str(folder)]) == 0
+    assert (
+        train.main(
+            [
+                "text",
+                "--text",
+                str(copy),
+                *SMALL,
+                "--set",
+                "tokens=bpe",
+                "--set",
+                "vocab_size=270",
+                "--out",
+                str(folder),
+            ]
+        )
+        == 0
+    )
     assert "bits per character on held-out data" in capsys.readouterr().out
     copy.unlink()
     for more in (["--seed", "1"], ["--beam", "2"], ["--temperature", "0"]):

@@ -10,7 +10,22 @@ from hypothesis import strategies as st
 from minigrad import configs, showing, train
 from minigrad.options import parse
 
-SMALL = ["dates", "--steps", "2", "--layers", "1", "--d-model", "8", "--d-ff", "8", "--heads", "1", "--batch-size", "4", "--quiet"]
+SMALL = [
+    "dates",
+    "--steps",
+    "2",
+    "--layers",
+    "1",
+    "--d-model",
+    "8",
+    "--d-ff",
+    "8",
+    "--heads",
+    "1",
+    "--batch-size",
+    "4",
+    "--quiet",
+]
 scalars = st.text() | st.integers() | st.floats(allow_nan=False) | st.booleans()
 
 
@@ -20,7 +35,9 @@ def test_what_is_written_is_read_back_the_same(top, settings):
     table = {**top, "settings": settings}
     text = configs.toml({**table, "nothing": None} if "nothing" not in table else table)
     assert tomllib.loads(text.encode(errors="replace").decode()) == table
-    assert {type(value) for value in tomllib.loads(text).values()} == {type(value) for value in table.values()}
+    assert {type(value) for value in tomllib.loads(text).values()} == {
+        type(value) for value in table.values()
+    }
 
 
 @pytest.fixture
@@ -41,7 +58,22 @@ def test_every_run_writes_the_file_that_repeats_it(tmp_path, no_test):
     assert train.main([*SMALL, "--seed", "3", "--norm", "pre", "--save-every", "2", "--out", str(first)]) == 0
     assert train.main(["--config", str(first / "config.toml"), "--quiet", "--out", str(again)]) == 0
     assert config_of(first) == config_of(again) and losses(first) == losses(again)
-    assert train.main(["--config", str(first / "config.toml"), "--quiet", "--out", str(other), "--seed", "4", "--set", "norm=post"]) == 0
+    assert (
+        train.main(
+            [
+                "--config",
+                str(first / "config.toml"),
+                "--quiet",
+                "--out",
+                str(other),
+                "--seed",
+                "4",
+                "--set",
+                "norm=post",
+            ]
+        )
+        == 0
+    )
     changed = config_of(other)
     assert changed["seed"] == 4 and changed["settings"] == {**config_of(first)["settings"], "norm": "post"}
 
@@ -51,16 +83,31 @@ def test_settings_without_an_option_and_texts_with_quotes_are_repeated_too(tmp_p
     text.write_text("to be or not to be, that is the question. " * 40)
     words = ["text", *SMALL[1:], "--text", str(text), "--context", "8", "--set", "checkpoint=true"]
     assert train.main([*words, "--out", str(tmp_path / "first")]) == 0
-    assert "vocabulary" not in (tmp_path / "first" / "config.toml").read_text()  # found in the text, not chosen
-    assert train.main(["--config", str(tmp_path / "first" / "config.toml"), "--quiet", "--out", str(tmp_path / "again")]) == 0
-    assert config_of(tmp_path / "first") == config_of(tmp_path / "again") and config_of(tmp_path / "again")["settings"]["checkpoint"] is True
+    # found in the text, not chosen
+    assert "vocabulary" not in (tmp_path / "first" / "config.toml").read_text()
+    assert (
+        train.main(
+            ["--config", str(tmp_path / "first" / "config.toml"), "--quiet", "--out", str(tmp_path / "again")]
+        )
+        == 0
+    )
+    assert (
+        config_of(tmp_path / "first") == config_of(tmp_path / "again")
+        and config_of(tmp_path / "again")["settings"]["checkpoint"] is True
+    )
 
 
 def test_the_command_line_wins_whatever_stands_in_the_file(tmp_path):
     path = tmp_path / "my.toml"
     path.write_text('recipe = "text"\nseed = 5\nsave-every = 7\n[settings]\nlr = 0.01\nd_model = 32\n')
     options = parse(["--config", str(path), "--lr", "0.02"])
-    assert (options.recipe, options.seed, options.save_every, options.lr, options.d_model) == ("text", 5, 7, 0.02, 32)
+    assert (options.recipe, options.seed, options.save_every, options.lr, options.d_model) == (
+        "text",
+        5,
+        7,
+        0.02,
+        32,
+    )
     assert parse(["sort", "--config", str(path), "--seed", "6"]).recipe == "sort"
     path.write_bytes(b'\xef\xbb\xbfrecipe = "sort"')  # as Windows' editor saves it
     assert parse(["--config", str(path)]).recipe == "sort"
@@ -89,7 +136,11 @@ def test_a_mistake_in_the_file_is_a_sentence(text, said, tmp_path, capsys):
 
 def test_files_that_are_none(tmp_path, capsys):
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    for path, said in ((tmp_path / "none.toml", "There is no file"), (tmp_path, "is a folder"), (tmp_path / "bytes.toml", "is not readable TOML")):
+    for path, said in (
+        (tmp_path / "none.toml", "There is no file"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "bytes.toml", "is not readable TOML"),
+    ):
         assert train.main(["--config", str(path)]) == 2 and said in capsys.readouterr().err
     with pytest.raises(SystemExit):
         train.main(["--resume", "x", "--config", "y"])

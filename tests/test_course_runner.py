@@ -42,7 +42,7 @@ def double_backward(g):
     return 2 * g
     # end
 '''
-CHECKS = '''
+CHECKS = """
 import numpy as np
 from tutorials.course import Checks
 
@@ -67,7 +67,7 @@ def _(my, g, x):
     return my.double_backward(g)
 
 back.wrong("The factor is missing.", "2 * g", "g")
-'''
+"""
 LESSON = """# %% [markdown]
 # # 01 · Doubling
 #
@@ -116,17 +116,30 @@ def solved(text=EXERCISE):
 def test_the_way_through_a_lesson(course, capsys):
     assert "Next: read lesson 01, Doubling" in type_(capsys)[1]
     status, text = type_(capsys, "start", "1")
-    assert status == 0 and FILE.exists() and "return 2 * x" not in FILE.read_text() and "check   python -m tutorials check 1" in text
+    assert (
+        status == 0
+        and FILE.exists()
+        and "return 2 * x" not in FILE.read_text()
+        and "check   python -m tutorials check 1" in text
+    )
     status, text = type_(capsys, "check")
     assert status == 1 and "double is not written yet" in text and "and 1 more not written yet" in text
     solved(EXERCISE.replace("2 * x", "x * x"))
     status, text = type_(capsys, "check", "1")
-    assert status == 1 and "WRONG double: 0 of 2 checks passed" in text and "You square: x * x grows too fast." in text
+    assert (
+        status == 1
+        and "WRONG double: 0 of 2 checks passed" in text
+        and "You square: x * x grows too fast." in text
+    )
     assert "ok    double_backward: 1 of 1 checks. Why it matters." in text
     assert "[#.      ] 1 of 2" in type_(capsys)[1]
     solved()
     status, text = type_(capsys, "check", "1")
-    assert status == 0 and "All 2 exercises of lesson 01 pass." in text and "You have done every exercise there is" in text
+    assert (
+        status == 0
+        and "All 2 exercises of lesson 01 pass." in text
+        and "You have done every exercise there is" in text
+    )
     assert "return 2 * g" in type_(capsys, "solution", "1")[1]
 
 
@@ -141,13 +154,20 @@ def test_start_never_overwrites_and_reset_keeps_a_copy(course, capsys, monkeypat
     solved("mine = 2\n")
     type_(capsys, "reset", "1", "--yes")
     kept = {path.name: path.read_text() for path in FILE.parent.glob("*backup*")}
-    assert kept == {"lesson01.backup.py": "mine = 1\n", "lesson01.backup-1.py": "mine = 2\n"} and "is not written yet" in FILE.read_text()
+    assert (
+        kept == {"lesson01.backup.py": "mine = 1\n", "lesson01.backup-1.py": "mine = 2\n"}
+        and "is not written yet" in FILE.read_text()
+    )
 
 
 def test_hints_grow_stronger_and_the_solution_waits(course, capsys):
     type_(capsys, "start", "1")
     hints = [type_(capsys, "hint", "1")[1] for _ in range(4)]
-    assert [n for n in range(3) if f"hint {n + 1} of 3" in hints[n]] == [0, 1, 2] and "What is twice x?" in hints[0] and hints[3] == hints[2]
+    assert (
+        [n for n in range(3) if f"hint {n + 1} of 3" in hints[n]] == [0, 1, 2]
+        and "What is twice x?" in hints[0]
+        and hints[3] == hints[2]
+    )
     assert type_(capsys, "solution", "1", "double") == (2, "tutorials: double does not pass yet. A hint may be better: python -m tutorials hint 1. Add --anyway, and the exercise's name, to see the solution now.\n")  # fmt: skip
     assert "return 2 * x" in type_(capsys, "solution", "1", "double", "--anyway")[1]
 
@@ -179,18 +199,35 @@ def test_what_the_learner_saved_is_read_whatever_its_form(course, capsys):
     assert "not text in UTF-8" in type_(capsys, "check", "1")[1]
     solved(EXERCISE.replace("return 2 * x", "return 2 * (x"))
     status, text = type_(capsys, "check", "1")
-    assert status == 1 and "SyntaxError" in text and "lesson01.py, line 9" in text and "cannot be loaded, so nothing was checked" in text and text.count("SyntaxError") == 1
+    assert (
+        status == 1
+        and "SyntaxError" in text
+        and "lesson01.py, line 9" in text
+        and "cannot be loaded, so nothing was checked" in text
+        and text.count("SyntaxError") == 1
+    )
 
 
 def test_an_error_leads_to_the_learners_own_line(course, capsys):
     type_(capsys, "start", "1")
     solved(EXERCISE.replace("    return 2 * x", "    y = x.shpe\n    return 2 * x"))
     text = type_(capsys, "check", "1", "double")[1]
-    assert "AttributeError" in text and "lesson01.py, line 9, in double: y = x.shpe" in text and "driver" not in text
-    assert "checks was, with rng = np.random.default_rng(0):" in text and "> return my.double(rng.standard_normal((3, 4)))" in text
+    assert (
+        "AttributeError" in text
+        and "lesson01.py, line 9, in double: y = x.shpe" in text
+        and "driver" not in text
+    )
+    assert (
+        "checks was, with rng = np.random.default_rng(0):" in text
+        and "> return my.double(rng.standard_normal((3, 4)))" in text
+    )
     solved(EXERCISE.replace("def double(", "def duble("))
     assert "has no attribute 'double'" in type_(capsys, "check", "1")[1]
-    solved(EXERCISE.replace("return 2 * x", "print('here', x.shape if hasattr(x, 'shape') else x)\n    return 3 * x"))
+    solved(
+        EXERCISE.replace(
+            "return 2 * x", "print('here', x.shape if hasattr(x, 'shape') else x)\n    return 3 * x"
+        )
+    )
     text = type_(capsys, "check", "1")[1]
     assert "It printed:" in text and "| here (3, 4)" in text
 
@@ -204,7 +241,12 @@ def test_progress_heals(course, capsys):
         path.write_text(broken)
         status, text = type_(capsys)
         assert status == 0 and "progress.json could not be read; it is kept as progress.broken" in text
-    for edited in ({"05": {}}, {"01": 3}, {"01": {"exercises": {"double": "yes"}}}, {"01": {"exercises": {"double": {"tries": -1, "passed": 7}}}}):
+    for edited in (
+        {"05": {}},
+        {"01": 3},
+        {"01": {"exercises": {"double": "yes"}}},
+        {"01": {"exercises": {"double": {"tries": -1, "passed": 7}}}},
+    ):
         path.write_text(json.dumps({"lessons": edited}))
         status, text = type_(capsys)
         assert status == 0 and "progress.json" in text
@@ -220,8 +262,14 @@ def test_an_upgrade_says_what_changed(course, capsys):
     found = json.loads(path.read_text())
     found["lessons"]["01"]["pieces"] = {"double": "another", "triple": "gone"}
     path.write_text(json.dumps(found))
-    assert "lesson 01 has changed since you started it (new: double_backward; gone: triple; with another text: double)" in type_(capsys)[1]
-    assert "lesson01.new.py" in type_(capsys, "start", "1")[1] and (FILE.parent / "lesson01.new.py").read_text() == course.stub
+    assert (
+        "lesson 01 has changed since you started it (new: double_backward; gone: triple; with another text: double)"
+        in type_(capsys)[1]
+    )
+    assert (
+        "lesson01.new.py" in type_(capsys, "start", "1")[1]
+        and (FILE.parent / "lesson01.new.py").read_text() == course.stub
+    )
     assert FILE.read_text() == "mine = 1\n" and "has changed" not in type_(capsys)[1]
 
 
@@ -237,14 +285,26 @@ def test_the_folder_is_found_from_inside_it(course, capsys, monkeypatch):
 def test_watch_checks_each_time_the_file_is_saved(course, capsys, monkeypatch):
     type_(capsys, "start", "1")
     naps = iter([lambda: None, lambda: (solved(), os.utime(FILE, ns=(1, 1)))])
-    monkeypatch.setattr(door, "time", SimpleNamespace(sleep=lambda seconds: next(naps)(), strftime=lambda form: "12:00:00"))
+    monkeypatch.setattr(
+        door, "time", SimpleNamespace(sleep=lambda seconds: next(naps)(), strftime=lambda form: "12:00:00")
+    )
     status, text = type_(capsys, "watch", "1")
-    assert status == 0 and text.count("Lesson 01: Doubling") == 2 and "not written yet" in text and "All 2 exercises" in text
+    assert (
+        status == 0
+        and text.count("Lesson 01: Doubling") == 2
+        and "not written yet" in text
+        and "All 2 exercises" in text
+    )
 
 
 def test_doctor_says_what_is_there(course, capsys):
     status, text = type_(capsys, "doctor")
-    assert status == 0 and "your code is checked in a process of its own" in text and "numpy" in text and "All that the course needs is here." in text
+    assert (
+        status == 0
+        and "your code is checked in a process of its own" in text
+        and "numpy" in text
+        and "All that the course needs is here." in text
+    )
 
 
 # ---------------------------------------------------------------- in a notebook
@@ -307,17 +367,45 @@ def test_a_difference_is_said(given, right, said):
     assert said in difference(given, right, 1e-7)
 
 
-@pytest.mark.parametrize("value", [A, [A, 1.0], {"a": A}, "text", None, True, np.array([np.nan, np.inf, -np.inf]), np.array([]), A > 2, 7, -1.5, float("inf")])
+@pytest.mark.parametrize(
+    "value",
+    [
+        A,
+        [A, 1.0],
+        {"a": A},
+        "text",
+        None,
+        True,
+        np.array([np.nan, np.inf, -np.inf]),
+        np.array([]),
+        A > 2,
+        7,
+        -1.5,
+        float("inf"),
+    ],
+)
 def test_what_is_equal_is_equal_and_travels(value):
     assert difference(decode(encode(value)), value, 1e-7) == ""
 
 
 def test_rounding_is_no_mistake_and_a_boolean_of_numpy_is_one():
-    assert difference(A + 1e-12, A, 1e-7) == "" and difference(np.bool_(True), True, 1e-7) == "" and difference(3, 3.0, 1e-7) == ""
+    assert (
+        difference(A + 1e-12, A, 1e-7) == ""
+        and difference(np.bool_(True), True, 1e-7) == ""
+        and difference(3, 3.0, 1e-7) == ""
+    )
 
 
 def test_hostile_values_are_read_as_data():
-    for text in ({"array": ["O", [1], ""]}, {"array": ["<f8", [10**12], ""]}, {"array": ["<f8", [-1], ""]}, {"x": 1}, 3.5, {"list": 3}, {"number": "x"}):
+    for text in (
+        {"array": ["O", [1], ""]},
+        {"array": ["<f8", [10**12], ""]},
+        {"array": ["<f8", [-1], ""]},
+        {"x": 1},
+        3.5,
+        {"list": 3},
+        {"number": "x"},
+    ):
         with pytest.raises(Unreadable):
             decode(text)
     deep = None
@@ -387,7 +475,10 @@ def test_an_answer_that_looks_for_the_solution_does_not_pass(course, reading):
 
 HARM = {
     "a loop that never ends": ("while True: pass", "did not come to an end within"),
-    "a loop that swallows everything": ("while True:\n        try:\n            while True: pass\n        except BaseException: pass", "did not come to an end"),
+    "a loop that swallows everything": (
+        "while True:\n        try:\n            while True: pass\n        except BaseException: pass",
+        "did not come to an end",
+    ),
     "sys.exit": ("__import__('sys').exit(0)", "calls exit()"),
     "os._exit": ("__import__('os')._exit(0)", "process ended before the check did"),
     "KeyboardInterrupt": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
@@ -398,15 +489,27 @@ HARM = {
     "recursion": ("return double(x)", "RecursionError"),
     "no data": ("return object()", "it returned something of the type object"),
     "an array of objects": ("return np.array([object()])", "an array of object"),
-    "a patched comparison": ("np.allclose = lambda *a, **k: True; np.abs = lambda x: 0 * x; return 0 * x", "All of it is 0"),
+    "a patched comparison": (
+        "np.allclose = lambda *a, **k: True; np.abs = lambda x: 0 * x; return 0 * x",
+        "All of it is 0",
+    ),
     "a patched json": ("import json; json.dumps = lambda *a, **k: 'null'; return 0 * x", ""),
-    "a patched driver": ("import __main__; __main__.play = lambda *a: 1; __main__.attempt = lambda *a: ({'number': '1'}, None); return 0 * x", ""),
+    "a patched driver": (
+        "import __main__; __main__.play = lambda *a: 1; __main__.attempt = lambda *a: ({'number': '1'}, None); return 0 * x",
+        "",
+    ),
     "forged results": ("open('results', 'w').write('{\"value\": null}' + chr(10) * 9); return 0 * x", ""),
     "rubbish for results": ("open('results', 'w').write('[' * 10**5 + chr(10)); return 0 * x", ""),
-    "an equal-to-everything": ("class A(np.ndarray):\n        def __eq__(s, o): return True\n    return np.zeros_like(x).view(A)", ""),
+    "an equal-to-everything": (
+        "class A(np.ndarray):\n        def __eq__(s, o): return True\n    return np.zeros_like(x).view(A)",
+        "",
+    ),
     "kills its parent": ("import os; os.kill(os.getppid(), 9)", "may not do this (os.kill)"),
     "writes elsewhere": ("open('/tmp/minigrad-was-here', 'w')", "may write into its own folder only"),
-    "removes": ("import shutil; shutil.rmtree('/tmp/minigrad-was-here', ignore_errors=False)", "may not do this (shutil.rmtree)"),
+    "removes": (
+        "import shutil; shutil.rmtree('/tmp/minigrad-was-here', ignore_errors=False)",
+        "may not do this (shutil.rmtree)",
+    ),
     "a network": ("import socket", "not socket; is it spelled right?"),
 }
 
@@ -421,7 +524,18 @@ def test_an_answer_that_means_harm_neither_passes_nor_breaks_the_check(course, b
     assert len(verdict.printed) <= 20_000
 
 
-@pytest.mark.parametrize("text", ["import sys; sys.exit(0)", "raise SystemExit", "import os; os._exit(0)", "", "\0", "1 +", "while True: pass"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import sys; sys.exit(0)",
+        "raise SystemExit",
+        "import os; os._exit(0)",
+        "",
+        "\0",
+        "1 +",
+        "while True: pass",
+    ],
+)
 def test_a_file_that_ends_the_process_when_it_is_loaded_does_not_pass(course, text):
     key = key_of(course, "double")
     key.seconds = 0.5
@@ -450,14 +564,28 @@ def test_grade_gives_partial_credit_and_says_what_failed(course, capsys):
     Path("class/gauss/lesson01.py").symlink_to(course.folder / "exercise.py")
     hand_in("hilbert", "x = 1\n" * 400_000)
     status, text = type_(capsys, "grade", "class", "--csv", "out.csv", "--seed", "5")
-    assert status == 0 and "8 learners, random inputs from --seed 5" in text and "fritz" in text and "no file lessonNN.py found" in text
+    assert (
+        status == 0
+        and "8 learners, random inputs from --seed 5" in text
+        and "fritz" in text
+        and "no file lessonNN.py found" in text
+    )
     rows = list(csv.DictReader(Path("out.csv").read_text(encoding="utf-8-sig").splitlines()))
-    points = {name: [row["points"] for row in rows if row["learner"] == name] for name in ("ada", "blaise", "carl", "dora", "'=emil", "gauss", "hilbert")}
+    points = {
+        name: [row["points"] for row in rows if row["learner"] == name]
+        for name in ("ada", "blaise", "carl", "dora", "'=emil", "gauss", "hilbert")
+    }
     assert points == {"ada": ["1.00", "1.00"], "blaise": ["0.00", "1.00"], "carl": ["0.00"] * 2, "dora": ["0.00", "1.00"], "'=emil": ["0.00"] * 2, "gauss": ["0.00"] * 2, "hilbert": ["0.00"] * 2}  # fmt: skip
-    assert [tuple(row.values()) for row in rows if row["learner"] == "fritz"] == [("fritz", "", "", "0", "0", "0.00", "no file lessonNN.py found")]
+    assert [tuple(row.values()) for row in rows if row["learner"] == "fritz"] == [
+        ("fritz", "", "", "0", "0", "0.00", "no file lessonNN.py found")
+    ]
     assert "2.00 of 2 points, 2 exercises in full" in text and "1.00 of 2 points, 1 exercise in full" in text
     said = {row["learner"]: row["what failed"] for row in rows if row["exercise"] == "double"}
-    assert said["blaise"] == "You square: x * x grows too fast." and "not written yet" in said["carl"] and "loop" in said["dora"]
+    assert (
+        said["blaise"] == "You square: x * x grows too fast."
+        and "not written yet" in said["carl"]
+        and "loop" in said["dora"]
+    )
     assert "is a link" in said["gauss"] and "at most 1,000,000 are read" in said["hilbert"]
 
 
@@ -477,8 +605,13 @@ def test_no_answer_ends_the_grading_of_the_others(course, capsys):
     rows = list(csv.DictReader(whole.splitlines()))
     assert status == 0 and len(rows) == 2 * len(answers) + 2 and "\x1b" not in whole + text
     assert {row["points"] for row in rows if row["learner"] == "zoe"} == {"1.00"}
-    assert {row["points"] for row in rows if row["learner"] != "zoe" and row["exercise"] == "double"} == {"0.00"}
-    assert type_(capsys, "grade", "class", "--csv", "nowhere/out.csv")[0] == 2 and "needs a whole number from 0" in type_(capsys, "grade", "class", "--seed", "-5")[1]
+    assert {row["points"] for row in rows if row["learner"] != "zoe" and row["exercise"] == "double"} == {
+        "0.00"
+    }
+    assert (
+        type_(capsys, "grade", "class", "--csv", "nowhere/out.csv")[0] == 2
+        and "needs a whole number from 0" in type_(capsys, "grade", "class", "--seed", "-5")[1]
+    )
 
 
 def test_two_terminals_lose_nothing_and_folders_are_not_files(course, capsys):
@@ -488,12 +621,19 @@ def test_two_terminals_lose_nothing_and_folders_are_not_files(course, capsys):
     other.note(course, judge(key_of(course, "double"), EXERCISE))
     one.save()
     assert Progress(Path("my_minigrad")).passed(course) == ["double"]
-    assert "A dot is an exercise, a # one that passes. Your folder: other" in type_(capsys, "--folder", "other", "map")[1] and not Path("other").exists()
+    assert (
+        "A dot is an exercise, a # one that passes. Your folder: other"
+        in type_(capsys, "--folder", "other", "map")[1]
+        and not Path("other").exists()
+    )
     assert type_(capsys, "--folder", "other", "start", "1")[0] == 0 and Path("other/lesson01.py").exists()
     Path("my_minigrad/progress.json").unlink()
     Path("my_minigrad/progress.json").mkdir()
     assert "is a folder; remove it or rename it" in type_(capsys)[1]
-    assert "a.file is a file" in (Path("a.file").write_text(""), type_(capsys, "--folder", "a.file", "map")[1])[1]
+    assert (
+        "a.file is a file"
+        in (Path("a.file").write_text(""), type_(capsys, "--folder", "a.file", "map")[1])[1]
+    )
     assert "no lesson '²'" in type_(capsys, "--folder", "other", "check", "²")[1]
 
 
@@ -501,11 +641,25 @@ def test_the_code_of_one_learner_reaches_no_other(course, capsys):
     hand_in("ada", EXERCISE)
     there = Path("class/ada/lesson01.py").resolve()
     thief = EXERCISE.replace("    return 2 * x\n", SOLUTION.format(reading=f"open({str(there)!r}).read()"))
-    hand_in("bob", thief.replace("import numpy as np", "import numpy as np\nimport sys\nsys.ada = 1\nnp.ones = None\n"))
-    hand_in("cleo", EXERCISE.replace("return 2 * x", "import sys; return 2 * x if not hasattr(sys, 'ada') and np.ones else 0"))
+    hand_in(
+        "bob",
+        thief.replace("import numpy as np", "import numpy as np\nimport sys\nsys.ada = 1\nnp.ones = None\n"),
+    )
+    hand_in(
+        "cleo",
+        EXERCISE.replace(
+            "return 2 * x", "import sys; return 2 * x if not hasattr(sys, 'ada') and np.ones else 0"
+        ),
+    )
     type_(capsys, "grade", "class", "--csv", "out.csv")
-    rows = {(row["learner"], row["exercise"]): row for row in csv.DictReader(Path("out.csv").read_text(encoding="utf-8-sig").splitlines())}
-    assert rows["bob", "double"]["points"] == "0.00" and "may not read other files" in rows["bob", "double"]["what failed"]
+    rows = {
+        (row["learner"], row["exercise"]): row
+        for row in csv.DictReader(Path("out.csv").read_text(encoding="utf-8-sig").splitlines())
+    }
+    assert (
+        rows["bob", "double"]["points"] == "0.00"
+        and "may not read other files" in rows["bob", "double"]["what failed"]
+    )
     assert rows["cleo", "double"]["points"] == "1.00"
 
 
@@ -513,7 +667,10 @@ def test_a_key_without_solutions_judges_as_the_solutions_do(course):
     for name in course.names:
         key = Key.from_json(json.loads(json.dumps(key_of(course, name).to_json())))
         assert judge(key, EXERCISE).right
-        assert judge(key, EXERCISE.replace("2 * x", "3 * x").replace("2 * g", "g")).mistake in ("It is three times x.", "The factor is missing.")
+        assert judge(key, EXERCISE.replace("2 * x", "3 * x").replace("2 * g", "g")).mistake in (
+            "It is three times x.",
+            "The factor is missing.",
+        )
 
 
 def test_the_handout_has_no_solutions_and_checks_all_the_same(tmp_path):
@@ -523,7 +680,11 @@ def test_the_handout_has_no_solutions_and_checks_all_the_same(tmp_path):
     first = lessons.lessons()[0]
     assert not list(given.rglob("checks.py"))
     readme = (tmp_path / "given" / "README.md").read_text(encoding="utf-8")
-    assert f"{len(lessons.lessons())} lessons" in readme and "pip install -e ." in readme and "pytest" not in readme
+    assert (
+        f"{len(lessons.lessons())} lessons" in readme
+        and "pip install -e ." in readme
+        and "pytest" not in readme
+    )
     for name in re.findall(r"`([a-z]+/[\w./]*)`", readme):
         assert (tmp_path / "given" / name).exists(), name
     for words in re.findall(r"^python -m tutorials (\w+)", readme, re.M):
@@ -534,9 +695,17 @@ def test_the_handout_has_no_solutions_and_checks_all_the_same(tmp_path):
     (tmp_path / "my_minigrad").mkdir()
     shutil.copy(first.folder / "exercise.py", tmp_path / "my_minigrad" / f"lesson{first.number}.py")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "given")}
-    run = lambda *words: subprocess.run([sys.executable, "-m", "tutorials", *words], cwd=tmp_path, env=environment, capture_output=True, text=True)  # noqa: E731
+    run = lambda *words: subprocess.run(
+        [sys.executable, "-m", "tutorials", *words],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )  # noqa: E731
     done = run("check", first.number)
-    assert done.returncode == 0 and f"All {len(first.names)} exercises" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and f"All {len(first.names)} exercises" in done.stdout, (
+        done.stdout + done.stderr
+    )
     assert "has no solutions" in run("solution", first.number).stderr
     with pytest.raises(CourseError, match="is there already"):
         handout.write(tmp_path / "given")

@@ -34,7 +34,9 @@ try:
 except ImportError:
     hips = hips_numpy = None
 
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
+needs_torch = pytest.mark.skipif(
+    torch is None, reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+)
 few = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
 # ---------------------------------------------------------------- the tables
@@ -61,6 +63,7 @@ def by_name(name, *args, **kwargs):
 # ---------------------------------------------------------------- elementwise
 
 SHAPES = (3, 4), (), (0, 3), (2, 1, 3)
+# fmt: off
 for _kind, _names in {
     "": "exp exp2 expm1 sin cos arctan atan sinh cosh tanh arcsinh asinh square sigmoid erf erfc neg negative isnan isinf isfinite logical_not",
     "apart": "abs absolute sign floor ceil trunc round frac relu",
@@ -101,7 +104,7 @@ case("where", lambda m, x, y: m.where(x > 0, x * x, y) + x.where(y > 0, y), ("ap
 case("where, positions", lambda m, x: m.where(x > 0), ("apart", (3, 4)))
 case("where, numbers", lambda m, x: m.where(x > 0, x, 0.5) + m.where(x > 0, 2.0, x), ("apart", (3, 4)))
 case("masked_fill", lambda m, x: x.masked_fill(x > 0.5, 2.0) + m.masked_fill(x, x < 0, -1.0), ("apart", (3, 4)))
-case("comparisons", lambda m, x, y: [x == y, x != y, x < y, x <= y, x > y, x >= y, x.eq(y), x.lt(0), (x > 0) & (y > 0), (x > 0) | (y > 0), (x > 0) ^ (y > 0), ~(x > 0)], (3, 4), (4,))  # fmt: skip
+case("comparisons", lambda m, x, y: [x == y, x != y, x < y, x <= y, x > y, x >= y, x.eq(y), x.lt(0), (x > 0) & (y > 0), (x > 0) | (y > 0), (x > 0) ^ (y > 0), ~(x > 0)], (3, 4), (4,))
 case("isclose, allclose, equal", lambda m, x: [m.isclose(x, x + 1e-7), m.allclose(x, x + 1e-12), m.equal(x, x), x.allclose(x + 1), x.equal(x + 1)], (3,))
 case("dtypes", lambda m, x: [x.long(), x.int(), x.bool(), x.float() * x.double().float(), x.to(m.float64) * x.type_as(x)], ("apart", (3, 4)))
 
@@ -109,7 +112,8 @@ case("dtypes", lambda m, x: [x.long(), x.int(), x.bool(), x.float() * x.double()
 
 AXES = 0, 1, -1, -3, (0, 2), (-1, 0), (0, 1, 2)
 for _name in ("sum", "mean", "amax", "amin", "var", "std", "logsumexp", "norm", "any", "all", "prod", "argmax", "argmin", "count_nonzero"):
-    _axes = {"prod": AXES[:4], "argmax": AXES[:4], "argmin": AXES[:4], "norm": AXES[:-1]}.get(_name, AXES)  # as far as PyTorch's go
+    # as far as PyTorch's go
+    _axes = {"prod": AXES[:4], "argmax": AXES[:4], "argmin": AXES[:4], "norm": AXES[:-1]}.get(_name, AXES)
     if _name != "logsumexp":
         case(f"{_name} of all", lambda m, x, name=_name: [getattr(m, name)(x), getattr(x, name)()], ("apart", (3, 2, 4)))
     for _axis in _axes:
@@ -119,16 +123,16 @@ for _name in ("sum", "mean", "amax", "amin", "var", "std", "logsumexp", "norm", 
         for _keep in (False, True):
             case(f"{_name} over {_axis}, keepdim={_keep}", by_name(_name, dim=_axis, keepdim=_keep), ("apart", (3, 2, 4)))
             case(f"{_name} over {_axis}, keepdims={_keep}", lambda m, x, a=_axis, k=_keep, name=_name: getattr(x, name)(axis=a, keepdims=k),
-                 ("apart", (2, 3, 3)), second=False, theirs=lambda m, x, a=_axis, k=_keep, name=_name: getattr(x, name)(dim=a, keepdim=k))  # fmt: skip
+                 ("apart", (2, 3, 3)), second=False, theirs=lambda m, x, a=_axis, k=_keep, name=_name: getattr(x, name)(dim=a, keepdim=k))
     case(f"{_name} of an empty axis beside it", by_name(_name, dim=-1), (0, 3))
 for _name in ("sum", "prod", "any", "all", "mean"):
     case(f"{_name} over an empty axis", by_name(_name, dim=0), (0, 3))
     case(f"{_name} of nothing and of one number", lambda m, x, y, name=_name: [getattr(m, name)(x), getattr(m, name)(y)], (0,), ())
 case("var, std: corrections", lambda m, x: m.var(x, 1, correction=0) + x.std(1, correction=2) + m.var(x, 1, unbiased=False), (3, 4))
-case("std and norm at 0", lambda m, x: m.std(x - x.detach(), 1) + m.norm(x - x.detach(), dim=1) + m.linalg.vector_norm(x - x.detach(), 3, dim=1), (3, 4), second=False)  # fmt: skip
+case("std and norm at 0", lambda m, x: m.std(x - x.detach(), 1) + m.norm(x - x.detach(), dim=1) + m.linalg.vector_norm(x - x.detach(), 3, dim=1), (3, 4), second=False)
 for _p in (1, 2, 3, 0.5, 0, np.inf, -np.inf, "fro"):
     case(f"norm, p = {_p}", lambda m, x, p=_p: [m.norm(x, p), m.norm(x, p, dim=1), x.norm(p, dim=(0, 1), keepdim=True)], ("apart", (3, 4)))
-case("sum, mean, prod, cumsum with a dtype", lambda m, x: [f(x.bool(), dtype=m.float64) for f in (m.sum, m.mean, m.prod)] + [m.cumsum(x.bool(), 0, dtype=m.float64)], ("apart", (3, 4)))  # fmt: skip
+case("sum, mean, prod, cumsum with a dtype", lambda m, x: [f(x.bool(), dtype=m.float64) for f in (m.sum, m.mean, m.prod)] + [m.cumsum(x.bool(), 0, dtype=m.float64)], ("apart", (3, 4)))
 ZEROS = np.array([[1.0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 1, 1]])
 case("prod, with zeros", lambda m, x: x[:3].mul(m.tensor(ZEROS)).prod(1) + x.mul(m.tensor(ZEROS)).prod(), ("apart", (3, 4)))
 for _axis in (0, 1, -1):
@@ -154,17 +158,17 @@ case("reshape_as, view_as, expand_as", lambda m, x, y: x.reshape_as(y) * x.view_
 case("unflatten", lambda m, x: m.unflatten(x, 1, (3, -1)) + x.unflatten(-1, (3, 2)), (2, 6))
 case("squeeze, unsqueeze", lambda m, x: [m.squeeze(x), x.squeeze(0), m.squeeze(x, 1), x.squeeze((0, -1)), m.unsqueeze(x, 0), x.unsqueeze(-1)], (1, 3, 1))
 case("permute", lambda m, x: m.permute(x, (2, 0, 1)) * x.permute(2, 0, 1), (3, 3, 3))
-case("transpose, swapaxes, t", lambda m, x: m.transpose(x, 0, -1) * x.swapaxes(0, 2) + m.swapaxes(x, 1, 2).sum() * x[0].t().sum() * m.t(x[0, 0])[1] + x.transpose(dim0=0, dim1=2), CUBE)  # fmt: skip
+case("transpose, swapaxes, t", lambda m, x: m.transpose(x, 0, -1) * x.swapaxes(0, 2) + m.swapaxes(x, 1, 2).sum() * x[0].t().sum() * m.t(x[0, 0])[1] + x.transpose(dim0=0, dim1=2), CUBE)
 case("T, mT", lambda m, x: x[0].T @ x[1] + (x.mT @ x)[0], CUBE)
 case("movedim, moveaxis", lambda m, x: m.movedim(x, 0, -1) + m.moveaxis(x, (0, 1), (2, 0)).movedim(0, 1) * x.movedim((0,), (2,)) + x.moveaxis(0, 2), (3, 3, 3))
 case("flip", lambda m, x: m.flip(x, [0, 2]) + x.flip(1) * x.flip(0, -1) + m.flip(x, dims=(1,)), CUBE)
 case("roll", lambda m, x: m.roll(x, 2) * x.roll(-1, 1) + m.roll(x, shifts=(1, -7), dims=(0, 2)), CUBE)
 case("roll, flip, empty", lambda m, x: [m.roll(x, 1, 0), x.flip(0)], (0, 3))
-case("expand, broadcast_to", lambda m, x: x.expand(2, 3, 4) * x.expand(2, -1, -1) + m.broadcast_to(x, (2, 3, 4)) * x.broadcast_to((5, 2, 3, 4))[0], (3, 1))  # fmt: skip
+case("expand, broadcast_to", lambda m, x: x.expand(2, 3, 4) * x.expand(2, -1, -1) + m.broadcast_to(x, (2, 3, 4)) * x.broadcast_to((5, 2, 3, 4))[0], (3, 1))
 case("tile, repeat", lambda m, x: [m.tile(x, (2, 3)), x.tile(2), x.tile((2, 1, 2)), x.repeat(2, 3), x.repeat(2, 1, 2), x.repeat(0, 2)], (3, 2))
 case("repeat_interleave", lambda m, x: [m.repeat_interleave(x, 2), x.repeat_interleave(3, dim=1), x.repeat_interleave(m.tensor([2, 0, 1]), dim=0)], (3, 2))
 case("meshgrid", lambda m, x, y: [*m.meshgrid(x, y, indexing="ij"), *m.meshgrid(x, y, indexing="xy")], (3,), (4,))
-case("concatenate, cat, concat", lambda m, x, y: m.cat([x, y], 1) * m.concatenate((x, y), dim=-1) + m.concat([y, x], dim=1) + m.cat([x, x])[:2].sum(), (2, 3), (2, 2))  # fmt: skip
+case("concatenate, cat, concat", lambda m, x, y: m.cat([x, y], 1) * m.concatenate((x, y), dim=-1) + m.concat([y, x], dim=1) + m.cat([x, x])[:2].sum(), (2, 3), (2, 2))
 case("cat, empty", lambda m, x, y: m.cat([x, y]), (0, 3), (2, 3))
 case("stack", lambda m, x, y: m.stack([x, y], -1) * m.stack((y, x), dim=2) + m.stack([x, y])[0, 0, 0], (2, 3), (2, 3))
 case("hstack, vstack", lambda m, x, y: [m.hstack([x, y]), m.vstack((x, y)), m.hstack([x[0], y[1]]), m.vstack([x[0], y[1]])], (2, 3), (2, 3))
@@ -179,7 +183,7 @@ for _k in (-4, -2, 0, 1, 4):
     case(f"diagonal, {_k}", lambda m, x, k=_k: [m.diagonal(x, k), x.diagonal(k, 1, 2), x.diagonal(offset=k, dim1=-1, dim2=0)], (2, 3, 4))
     case(f"diag, diag_embed, {_k}", lambda m, x, k=_k: [m.diag(x, k), x[0].diag(k), m.diag_embed(x, k), x.diag_embed(offset=k)], (3, 4))
 case("trace", lambda m, x: x.trace() * x, (3, 4))
-_pads = ((1, 2), "constant"), ((1, -1, 2, 0), "constant"), ((0, 1, 2, 3, 1, 0), "constant"), ((2, 1), "reflect"), ((1, 2), "replicate"), ((2, 4), "circular"), ((1, 1, 2, 1), "reflect")  # fmt: skip
+_pads = ((1, 2), "constant"), ((1, -1, 2, 0), "constant"), ((0, 1, 2, 3, 1, 0), "constant"), ((2, 1), "reflect"), ((1, 2), "replicate"), ((2, 4), "circular"), ((1, 1, 2, 1), "reflect")
 for _widths, _mode in _pads:
     case(f"pad {_widths} {_mode}", lambda m, x, w=_widths, mode=_mode: m.nn.functional.pad(x, w, mode=mode), (2, 3, 4))
 case("pad, value", lambda m, x: m.nn.functional.pad(x, (1, 1), "constant", 2.5) + m.nn.functional.pad(x, (0, 2), value=-1.0), (2, 3, 4))
@@ -188,13 +192,13 @@ case("pad, value", lambda m, x: m.nn.functional.pad(x, (1, 1), "constant", 2.5) 
 
 INDEX = [[0, 0, 2, 1], [1, 1, 0, 2]]
 case("x[...], basic", lambda m, x: [x[1], x[-1, ..., 0], x[:, 1:], x[..., ::2], x[None, 0, :, None], x[()], x[1, 2, 3], x[0:0]], CUBE)
-case("x[...], fancy", lambda m, x: [x[[0, 0, 1]], x[:, [2, 2]], x[[0, 1], [2, 2]], x[m.tensor([[0, 1], [1, 1]])], x[[1, 0], :, [3, 3]], x[..., m.tensor([0, -1])]], CUBE)  # fmt: skip
+case("x[...], fancy", lambda m, x: [x[[0, 0, 1]], x[:, [2, 2]], x[[0, 1], [2, 2]], x[m.tensor([[0, 1], [1, 1]])], x[[1, 0], :, [3, 3]], x[..., m.tensor([0, -1])]], CUBE)
 case("x[...], boolean", lambda m, x: [x[x > 0], x[m.tensor([True, False])], x[:, m.tensor([True, False, True]), 1:], x[x > 100]], ("apart", CUBE))
 case("x[...], repeats add up", lambda m, x: (x[[0, 0, 1, 0]] ** 2).sum(0), (2, 3))
 case("iterating, unpacking", lambda m, x: [*x, len(x)], (3, 2))
 case("gather", lambda m, x: m.gather(x, 0, m.tensor(INDEX)) * x.gather(dim=0, index=m.tensor(INDEX)), (3, 5))
 case("gather over -1", lambda m, x: m.gather(x, -1, m.tensor(INDEX)), (2, 3))
-case("take_along_dim", lambda m, x: [m.take_along_dim(x, m.tensor([[2], [0], [1]]), 1), x.take_along_dim(x.argsort(0), dim=0), m.take_along_dim(x, m.tensor([5, 5]))], ("apart", (3, 4)))  # fmt: skip
+case("take_along_dim", lambda m, x: [m.take_along_dim(x, m.tensor([[2], [0], [1]]), 1), x.take_along_dim(x.argsort(0), dim=0), m.take_along_dim(x, m.tensor([5, 5]))], ("apart", (3, 4)))
 case("index_select", lambda m, x: [m.index_select(x, 0, m.tensor([1, 1, 0])), x.index_select(-1, m.tensor([3])), x.index_select(dim=1, index=m.tensor([0, 0]))], (2, 4))
 case("take", lambda m, x: m.take(x, m.tensor([[0, 5], [5, -1]])) * x.take(m.tensor(2)), (3, 4))
 case("masked_select", lambda m, x: [m.masked_select(x, x > 0), x.masked_select(m.tensor([True, False, True, True]))], ("apart", (3, 4)))
@@ -202,25 +206,25 @@ case("select, narrow", lambda m, x: m.select(x, 1, 2) * x.select(-1, 0) + m.narr
 case("nonzero", lambda m, x: [m.nonzero(x > 0), *x.clamp(min=0).nonzero(as_tuple=True)], ("apart", (3, 4)))
 case("scatter_add", lambda m, x, y: m.scatter_add(x, 0, m.tensor(INDEX), y) + x.scatter_add(dim=0, index=m.tensor(INDEX), src=y * y), (3, 4), (2, 4))
 case("scatter_add, smaller index", lambda m, x, y: x.scatter_add(1, m.tensor([[3, 3], [0, 1]]), y), (3, 4), (2, 2))
-case("scatter", lambda m, x, y: m.scatter(x, 1, m.tensor([[3, 0], [0, 1]]), y) + x.scatter(0, m.tensor([[2, 0]]), 1.5) * x.scatter(1, m.tensor([[1]]), value=2.0), (3, 4), (2, 2))  # fmt: skip
+case("scatter", lambda m, x, y: m.scatter(x, 1, m.tensor([[3, 0], [0, 1]]), y) + x.scatter(0, m.tensor([[2, 0]]), 1.5) * x.scatter(1, m.tensor([[1]]), value=2.0), (3, 4), (2, 2))
 case("index_add", lambda m, x, y: m.index_add(x, 0, m.tensor([1, 1]), y) + x.index_add(dim=0, index=m.tensor([0, 2]), source=y, alpha=-2), (3, 4), (2, 4))
-case("one_hot", lambda m: [m.nn.functional.one_hot(m.tensor([[0, 2], [1, 0]])), m.nn.functional.one_hot(m.tensor([1]), 4), m.nn.functional.one_hot(m.tensor([1]), num_classes=2)])  # fmt: skip
+case("one_hot", lambda m: [m.nn.functional.one_hot(m.tensor([[0, 2], [1, 0]])), m.nn.functional.one_hot(m.tensor([1]), 4), m.nn.functional.one_hot(m.tensor([1]), num_classes=2)])
 
 # ---------------------------------------------------------------- matrices
 
-for _x, _y in (((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 1, 3, 4), (5, 4, 2)), ((0, 3), (3, 2)), ((2, 0), (0, 3))):  # fmt: skip
+for _x, _y in (((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 1, 3, 4), (5, 4, 2)), ((0, 3), (3, 2)), ((2, 0), (0, 3))):
     case(f"matmul {_x} {_y}", lambda m, x, y: m.matmul(x, y) + x @ y + x.matmul(y), _x, _y)
 case("dot, vdot, inner, outer, ger", lambda m, x, y: m.dot(x, y) * m.vdot(x, y) * m.inner(x, y) * x.dot(y) + m.outer(x, y) * x.outer(y) * m.ger(x, y), (3,), (3,))
 case("inner, of more axes", lambda m, x, y: m.inner(x, y), (2, 3), (4, 5, 3))
-case("mv, mm, bmm", lambda m, x, y: m.mv(x[0], y[0, 0]) + x[0].mv(y[0, 0]) * (m.mm(x[0], y[0]) * x[0].mm(y[1])).sum() + m.bmm(x, y).sum() * x.bmm(y)[0, 0], (2, 3, 3), (2, 3, 3))  # fmt: skip
+case("mv, mm, bmm", lambda m, x, y: m.mv(x[0], y[0, 0]) + x[0].mv(y[0, 0]) * (m.mm(x[0], y[0]) * x[0].mm(y[1])).sum() + m.bmm(x, y).sum() * x.bmm(y)[0, 0], (2, 3, 3), (2, 3, 3))
 case("vecdot", lambda m, x, y: m.linalg.vecdot(x, y) + m.linalg.vecdot(x, y, dim=0)[:3], (3, 4), (3, 4))
-case("tensordot", lambda m, x, y: [m.tensordot(x, y), m.tensordot(x, x, 0), m.tensordot(x, y, dims=([1, 2], [0, 1])), m.tensordot(x, x, ([0, 2], [0, 2]))], (2, 3, 4), (3, 4, 2))  # fmt: skip
+case("tensordot", lambda m, x, y: [m.tensordot(x, y), m.tensordot(x, x, 0), m.tensordot(x, y, dims=([1, 2], [0, 1])), m.tensordot(x, x, ([0, 2], [0, 2]))], (2, 3, 4), (3, 4, 2))
 for _equation, *_specs in (
     ("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk", (2, 3), (3, 4)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 2)), ("bhqd,bhkd->bhqk", (2, 2, 3, 4), (2, 2, 5, 4)), ("i,j->ij", (2,), (3,)),
     ("ii", (3, 3)), ("ii->i", (3, 3)), ("ij->ji", (2, 3)), ("ba", (2, 3)), ("ij->", (2, 3)), ("...ij,...jk->...ik", (2, 1, 3, 4), (5, 4, 2)), ("...i,...i", (2, 3), (3,)),
     ("iij,jk->ki", (2, 2, 3), (3, 2)), ("ij,ij->ij", (2, 3), (1, 3)), ("ij,jk,kl,lm->im", (2, 3), (3, 4), (4, 2), (2, 5)), ("abc,ab,c->", (2, 3, 4), (2, 3), (4,)),
     ("b n d , d k -> b k n", (2, 3, 4), (4, 2)), ("i...->...", (2, 3, 4)), ("iii->i", (3, 3, 3)), (",i->i", (), (3,)), ("ij,j->i", (0, 3), (3,)),
-):  # fmt: skip
+):
     case(f"einsum {_equation}", lambda m, *xs, e=_equation: m.einsum(e, *xs), *_specs)
 case("einsum, operands listed", lambda m, x, y: m.einsum("ij,jk->ik", [x, y]), (2, 3), (3, 4))
 SAFE = "positive", (2, 3, 3)
@@ -231,13 +235,13 @@ def definite(m, x):
 
 
 case("inverse", lambda m, x: m.inverse(definite(m, x)) + (x + 5 * m.eye(3, dtype=m.float64)).inverse() * m.linalg.inv(definite(m, x)), SAFE)
-case("det, slogdet, logdet", lambda m, x: m.det(x) * x.det() + m.slogdet(x)[1] * x.slogdet().logabsdet + m.logdet(definite(m, x)) + m.linalg.det(x) + m.slogdet(x).sign, (2, 3, 3))  # fmt: skip
+case("det, slogdet, logdet", lambda m, x: m.det(x) * x.det() + m.slogdet(x)[1] * x.slogdet().logabsdet + m.logdet(definite(m, x)) + m.linalg.det(x) + m.slogdet(x).sign, (2, 3, 3))
 case("cholesky", lambda m, x: m.linalg.cholesky(definite(m, x)), SAFE)
 case("solve", lambda m, x, y: [m.linalg.solve(x, y), m.linalg.solve(x, y[:, :, 0]), m.linalg.solve(x[0], y[0, :, 0]), m.linalg.solve(x[0], y)], (2, 3, 3), (2, 3, 4))
 case("matrix_power", lambda m, x: [m.matrix_power(x, n) for n in range(6)] + [definite(m, x).matrix_power(-2)], (2, 3, 3))
 for _ord in (None, "fro", 1, -1, np.inf, -np.inf):
-    case(f"linalg.norm {_ord}", lambda m, x, o=_ord: [m.linalg.norm(x, o), m.linalg.norm(x, o, dim=(0, 1)), m.linalg.matrix_norm(x, o or 1), m.linalg.matrix_norm(x, o or 1, keepdim=True)], ("apart", (3, 4)))  # fmt: skip
-case("linalg.norm of vectors", lambda m, x: [m.linalg.norm(x, 3, dim=1), m.linalg.vector_norm(x), m.linalg.vector_norm(x, 1, dim=0, keepdim=True), m.linalg.norm(x[0])], ("apart", (3, 4)))  # fmt: skip
+    case(f"linalg.norm {_ord}", lambda m, x, o=_ord: [m.linalg.norm(x, o), m.linalg.norm(x, o, dim=(0, 1)), m.linalg.matrix_norm(x, o or 1), m.linalg.matrix_norm(x, o or 1, keepdim=True)], ("apart", (3, 4)))
+case("linalg.norm of vectors", lambda m, x: [m.linalg.norm(x, 3, dim=1), m.linalg.vector_norm(x), m.linalg.vector_norm(x, 1, dim=0, keepdim=True), m.linalg.norm(x[0])], ("apart", (3, 4)))
 case("linalg, the rest", lambda m, x: m.linalg.matmul(x, x) + m.linalg.diagonal(x, offset=1).sum() + m.linalg.matrix_power(x, 2), (3, 3))
 
 # ---------------------------------------------------------------- functional: activations, losses, the rest
@@ -250,38 +254,38 @@ def functionals(name, *args, **kwargs):
 for _name in ("leaky_relu", "elu", "hardtanh", "relu6", "logsigmoid", "softplus", "silu", "gelu", "relu", "sigmoid", "tanh"):
     for _shape in SHAPES:
         case(f"F.{_name} {_shape}", functionals(_name), ("apart", _shape))
-case("F, settings", lambda m, x: m.nn.functional.leaky_relu(x, 0.3) + m.nn.functional.elu(x, alpha=2.0) + m.nn.functional.hardtanh(x, -0.5, 0.7) + m.nn.functional.softplus(x, beta=3), ("apart", (3, 4)))  # fmt: skip
-case("F, on the kinks", lambda m, x: [getattr(m.nn.functional, n)(x * 0 + k) for n, k in (("leaky_relu", 0), ("elu", 0), ("hardtanh", 1), ("hardtanh", -1), ("relu6", 6), ("relu6", 0), ("relu", 0))], (3,))  # fmt: skip
+case("F, settings", lambda m, x: m.nn.functional.leaky_relu(x, 0.3) + m.nn.functional.elu(x, alpha=2.0) + m.nn.functional.hardtanh(x, -0.5, 0.7) + m.nn.functional.softplus(x, beta=3), ("apart", (3, 4)))
+case("F, on the kinks", lambda m, x: [getattr(m.nn.functional, n)(x * 0 + k) for n, k in (("leaky_relu", 0), ("elu", 0), ("hardtanh", 1), ("hardtanh", -1), ("relu6", 6), ("relu6", 0), ("relu", 0))], (3,))
 case("softmax, log_softmax", lambda m, x: [m.softmax(x, 1), x.softmax(0), m.nn.functional.softmax(x, dim=-1), m.log_softmax(x, 0), x.log_softmax(dim=1)], (3, 4))
 case("F.normalize", lambda m, x: m.nn.functional.normalize(x) + m.nn.functional.normalize(x, p=1, dim=0) * m.nn.functional.normalize(x, 3.0, -1, eps=2.0), ("apart", (3, 4)))
 case("F.normalize at 0", lambda m, x: m.nn.functional.normalize(x - x.detach(), eps=0.5), (3, 4), second=False)
 case("F.cosine_similarity", lambda m, x, y: m.nn.functional.cosine_similarity(x, y) + m.nn.functional.cosine_similarity(x, y[:1], dim=-1), (3, 4), (3, 4))
-case("F.linear, layer_norm, embedding", lambda m, x, w: m.nn.functional.layer_norm(m.nn.functional.linear(x, w), (5,)) + m.nn.functional.embedding(m.tensor([0, 0, 4]), w).sum(), (3, 4), (5, 4))  # fmt: skip
+case("F.linear, layer_norm, embedding", lambda m, x, w: m.nn.functional.layer_norm(m.nn.functional.linear(x, w), (5,)) + m.nn.functional.embedding(m.tensor([0, 0, 4]), w).sum(), (3, 4), (5, 4))
 for _reduction in ("mean", "sum", "none"):
     for _name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
         case(f"F.{_name} {_reduction}", functionals(_name, reduction=_reduction), (3, 4), (3, 4))
-    case(f"F.huber_loss, smooth_l1_loss {_reduction}, settings", lambda m, x, y, r=_reduction: m.nn.functional.huber_loss(x, y, reduction=r, delta=0.4) + m.nn.functional.smooth_l1_loss(x, y, reduction=r, beta=0.3) + m.nn.functional.smooth_l1_loss(x, y, reduction=r, beta=0.0), (3, 4), (3, 4))  # fmt: skip
-    case(f"F.binary_cross_entropy {_reduction}", lambda m, x, y, w, r=_reduction: m.nn.functional.binary_cross_entropy(m.sigmoid(x), m.sigmoid(y), weight=w.detach(), reduction=r), (3, 4), (3, 4), (4,))  # fmt: skip
-    case(f"F.binary_cross_entropy_with_logits {_reduction}", lambda m, x, y, w, r=_reduction: m.nn.functional.binary_cross_entropy_with_logits(x, m.sigmoid(y), weight=w.detach(), reduction=r, pos_weight=m.exp(w.detach())) + m.nn.functional.binary_cross_entropy_with_logits(x, (y.detach() > 0).to(y.dtype), reduction=r), (3, 4), (3, 4), (4,))  # fmt: skip
-    case(f"F.nll_loss {_reduction}", lambda m, x, w, r=_reduction: m.nn.functional.nll_loss(x, m.tensor([1, 0, -100]), reduction=r) + m.nn.functional.nll_loss(x, m.tensor([2, 0, 3]), w.detach(), ignore_index=3, reduction=r), (3, 4), ("positive", (4,)))  # fmt: skip
+    case(f"F.huber_loss, smooth_l1_loss {_reduction}, settings", lambda m, x, y, r=_reduction: m.nn.functional.huber_loss(x, y, reduction=r, delta=0.4) + m.nn.functional.smooth_l1_loss(x, y, reduction=r, beta=0.3) + m.nn.functional.smooth_l1_loss(x, y, reduction=r, beta=0.0), (3, 4), (3, 4))
+    case(f"F.binary_cross_entropy {_reduction}", lambda m, x, y, w, r=_reduction: m.nn.functional.binary_cross_entropy(m.sigmoid(x), m.sigmoid(y), weight=w.detach(), reduction=r), (3, 4), (3, 4), (4,))
+    case(f"F.binary_cross_entropy_with_logits {_reduction}", lambda m, x, y, w, r=_reduction: m.nn.functional.binary_cross_entropy_with_logits(x, m.sigmoid(y), weight=w.detach(), reduction=r, pos_weight=m.exp(w.detach())) + m.nn.functional.binary_cross_entropy_with_logits(x, (y.detach() > 0).to(y.dtype), reduction=r), (3, 4), (3, 4), (4,))
+    case(f"F.nll_loss {_reduction}", lambda m, x, w, r=_reduction: m.nn.functional.nll_loss(x, m.tensor([1, 0, -100]), reduction=r) + m.nn.functional.nll_loss(x, m.tensor([2, 0, 3]), w.detach(), ignore_index=3, reduction=r), (3, 4), ("positive", (4,)))
     case(f"F.nll_loss {_reduction}, images", lambda m, x, r=_reduction: m.nn.functional.nll_loss(x, m.tensor([[0, 1], [-100, 2]]), reduction=r), (2, 3, 2))
-    case(f"F.kl_div {_reduction}", lambda m, x, y, r=_reduction: m.nn.functional.kl_div(x, m.softmax(y, 1), reduction=r if r != "mean" else "batchmean") + m.nn.functional.kl_div(x, y, reduction=r if r != "mean" else "batchmean", log_target=True), (3, 4), (3, 4))  # fmt: skip
-    case(f"F.cosine_embedding_loss {_reduction}", lambda m, x, y, r=_reduction: m.nn.functional.cosine_embedding_loss(x, y, m.tensor([1, -1, -1]), margin=-0.5, reduction=r), (3, 4), (3, 4))  # fmt: skip
+    case(f"F.kl_div {_reduction}", lambda m, x, y, r=_reduction: m.nn.functional.kl_div(x, m.softmax(y, 1), reduction=r if r != "mean" else "batchmean") + m.nn.functional.kl_div(x, y, reduction=r if r != "mean" else "batchmean", log_target=True), (3, 4), (3, 4))
+    case(f"F.cosine_embedding_loss {_reduction}", lambda m, x, y, r=_reduction: m.nn.functional.cosine_embedding_loss(x, y, m.tensor([1, -1, -1]), margin=-0.5, reduction=r), (3, 4), (3, 4))
     case(f"F.cross_entropy {_reduction}", lambda m, x, r=_reduction: m.nn.functional.cross_entropy(x, m.tensor([1, 0, -100]), reduction=r, label_smoothing=0.1), (3, 4))
 case("F.nll_loss of one", lambda m, x: m.nn.functional.nll_loss(x, m.tensor(2)), (4,))
 case("F.kl_div, zeros", lambda m, x: m.nn.functional.kl_div(x, m.tensor(np.array([[0.0, 1.0], [0.5, 0.5]])), reduction="sum"), (2, 2))
-case("F.binary_cross_entropy at 0 and 1", lambda m: m.nn.functional.binary_cross_entropy(m.tensor([0.0, 1.0, 0.0, 1.0]), m.tensor([0.0, 1.0, 1.0, 0.0]), reduction="none"))  # fmt: skip
-case("enormous logits", lambda m, x: m.nn.functional.binary_cross_entropy_with_logits(x * 1e4, (x.detach() > 0.5).to(x.dtype), reduction="none") + m.nn.functional.logsigmoid(x * 1e4) + m.nn.functional.elu(x * 1e4), ("apart", (3, 4)), second=False)  # fmt: skip
+case("F.binary_cross_entropy at 0 and 1", lambda m: m.nn.functional.binary_cross_entropy(m.tensor([0.0, 1.0, 0.0, 1.0]), m.tensor([0.0, 1.0, 1.0, 0.0]), reduction="none"))
+case("enormous logits", lambda m, x: m.nn.functional.binary_cross_entropy_with_logits(x * 1e4, (x.detach() > 0.5).to(x.dtype), reduction="none") + m.nn.functional.logsigmoid(x * 1e4) + m.nn.functional.elu(x * 1e4), ("apart", (3, 4)), second=False)
 
 LAYERS_OF_ONE = "ReLU GELU SiLU Tanh Sigmoid LeakyReLU ELU Softplus LogSigmoid Hardtanh ReLU6 Identity".split()
 for _name in LAYERS_OF_ONE:
     case(f"nn.{_name}", lambda m, x, name=_name: getattr(m.nn, name)()(x), ("apart", (3, 4)))
 for _name in "MSELoss L1Loss SmoothL1Loss HuberLoss CosineSimilarity".split():
     case(f"nn.{_name}", lambda m, x, y, name=_name: getattr(m.nn, name)()(x, y), (3, 4), (3, 4))
-case("nn, settings", lambda m, x: m.nn.LeakyReLU(0.2)(x) + m.nn.ELU(2.0)(x) + m.nn.Softplus(2)(x) + m.nn.Hardtanh(-0.5, 0.5)(x) + m.nn.Softmax(dim=1)(x) + m.nn.LogSoftmax(dim=0)(x) + m.nn.GELU("tanh")(x), ("apart", (3, 4)))  # fmt: skip
-case("nn losses, settings", lambda m, x, y: m.nn.SmoothL1Loss(beta=0.3)(x, y) + m.nn.HuberLoss(reduction="sum", delta=0.3)(x, y) + m.nn.L1Loss(reduction="sum")(x, y) + m.nn.CosineSimilarity(dim=0)(x, y).sum() + m.nn.MSELoss(reduction="none")(x, y), (3, 4), (3, 4))  # fmt: skip
-case("nn losses of classes", lambda m, x, y: m.nn.NLLLoss(weight=m.tensor(np.arange(1.0, 5)))(x, m.tensor([1, 0, 3])) + m.nn.CrossEntropyLoss(label_smoothing=0.1)(x, m.tensor([1, 0, 3])) + m.nn.BCELoss()(m.sigmoid(x), m.sigmoid(y)) + m.nn.BCEWithLogitsLoss(pos_weight=m.tensor(np.arange(1.0, 5)))(x, m.sigmoid(y)), (3, 4), (3, 4))  # fmt: skip
-case("nn losses of distributions", lambda m, x, y: m.nn.KLDivLoss(reduction="batchmean")(x, m.softmax(y, 1)) + m.nn.KLDivLoss(reduction="sum", log_target=True)(x, y) + m.nn.CosineEmbeddingLoss(margin=-0.5)(x, y, m.tensor([1, -1, -1])), (3, 4), (3, 4))  # fmt: skip
+case("nn, settings", lambda m, x: m.nn.LeakyReLU(0.2)(x) + m.nn.ELU(2.0)(x) + m.nn.Softplus(2)(x) + m.nn.Hardtanh(-0.5, 0.5)(x) + m.nn.Softmax(dim=1)(x) + m.nn.LogSoftmax(dim=0)(x) + m.nn.GELU("tanh")(x), ("apart", (3, 4)))
+case("nn losses, settings", lambda m, x, y: m.nn.SmoothL1Loss(beta=0.3)(x, y) + m.nn.HuberLoss(reduction="sum", delta=0.3)(x, y) + m.nn.L1Loss(reduction="sum")(x, y) + m.nn.CosineSimilarity(dim=0)(x, y).sum() + m.nn.MSELoss(reduction="none")(x, y), (3, 4), (3, 4))
+case("nn losses of classes", lambda m, x, y: m.nn.NLLLoss(weight=m.tensor(np.arange(1.0, 5)))(x, m.tensor([1, 0, 3])) + m.nn.CrossEntropyLoss(label_smoothing=0.1)(x, m.tensor([1, 0, 3])) + m.nn.BCELoss()(m.sigmoid(x), m.sigmoid(y)) + m.nn.BCEWithLogitsLoss(pos_weight=m.tensor(np.arange(1.0, 5)))(x, m.sigmoid(y)), (3, 4), (3, 4))
+case("nn losses of distributions", lambda m, x, y: m.nn.KLDivLoss(reduction="batchmean")(x, m.softmax(y, 1)) + m.nn.KLDivLoss(reduction="sum", log_target=True)(x, y) + m.nn.CosineEmbeddingLoss(margin=-0.5)(x, y, m.tensor([1, -1, -1])), (3, 4), (3, 4))
 
 # ---------------------------------------------------------------- NumPy's own functions, with NumPy's meaning
 
@@ -297,12 +301,12 @@ for _name in "tan arcsin arccos arctanh".split():
     numpys(f"np.{_name}", lambda np, x, name=_name: getattr(np, name)(x), ("inside", (3, 4)))
 for _name in "add subtract multiply divide power maximum minimum logaddexp arctan2 fmod remainder float_power hypot greater equal".split():
     numpys(f"np.{_name}", lambda np, x, y, name=_name: getattr(np, name)(x, y), ("positive", (3, 4)), ("positive", (4,)),
-           hips=_name not in ("fmod", "float_power", "hypot", "remainder"))  # fmt: skip
+           hips=_name not in ("fmod", "float_power", "hypot", "remainder"))
 for _axis, _keep in ((None, False), (0, True), (-1, False), ((0, 2), True)):
     for _name in "sum mean var std max min amax amin ptp median prod any all count_nonzero".split():
         if _name != "prod" or not isinstance(_axis, tuple):
             numpys(f"np.{_name}, axis={_axis}, keepdims={_keep}", lambda np, x, name=_name, a=_axis, k=_keep: getattr(np, name)(x, axis=a, keepdims=k),
-                   ("apart", (3, 2, 4)), hips=_name not in ("ptp", "median", "count_nonzero", "any", "all"))  # fmt: skip
+                   ("apart", (3, 2, 4)), hips=_name not in ("ptp", "median", "count_nonzero", "any", "all"))
 numpys("np.prod over two axes", lambda np, x: np.prod(x, axis=(0, 2)), (3, 2, 4), hips=False)
 numpys("np.var, np.std, ddof", lambda np, x: np.var(x, 1, ddof=1) + np.std(x, axis=1, ddof=2), (3, 4))
 numpys("np.argmax, np.argmin, np.argsort", lambda np, x: [np.argmax(x), np.argmin(x, 1), np.argsort(x, 0), np.argsort(x, None)], ("apart", (3, 4)), hips=False)
@@ -318,7 +322,7 @@ numpys("np.matrix_transpose, np.permute_dims", lambda np, x: np.matrix_transpose
 numpys("np.reshape, np.ravel, np.squeeze, np.expand_dims", lambda np, x: np.reshape(x, (4, 3)) * np.ravel(x)[0] + np.squeeze(np.expand_dims(x, 0)).reshape(4, 3), (3, 4))
 numpys("np.broadcast_to", lambda np, x: np.broadcast_to(x, (2, 3, 4)) ** 2, (3, 1), hips=False)
 numpys("np.broadcast_arrays", lambda np, x, y: [*np.broadcast_arrays(x, y)], (3, 1), (4,), hips=False)
-numpys("np.concatenate, np.stack, np.hstack, np.vstack", lambda np, x, y: np.concatenate((x, y), axis=1)[:, :3] * np.stack([x, y], 1)[:, 0] + np.vstack([x, y])[:2] * np.hstack([x, y])[:, 3:], (2, 3), (2, 3))  # fmt: skip
+numpys("np.concatenate, np.stack, np.hstack, np.vstack", lambda np, x, y: np.concatenate((x, y), axis=1)[:, :3] * np.stack([x, y], 1)[:, 0] + np.vstack([x, y])[:2] * np.hstack([x, y])[:, 3:], (2, 3), (2, 3))
 numpys("np.concatenate, flattened", lambda np, x, y: np.concatenate([x, y], axis=None) ** 2, (2, 3), (2,), hips=False)
 numpys("np.split, np.array_split", lambda np, x: [*np.split(x, 2), *np.split(x, [1, 3], axis=1), *np.array_split(x, 3, 1)], (4, 5), hips=False)
 numpys("np.split", lambda np, x: np.split(x, 2)[1] * np.split(x, [2], axis=0)[0], (4, 5))
@@ -329,12 +333,12 @@ numpys("np.roll, several", lambda np, x: np.roll(x, (1, 2), (0, 1)) ** 2, (3, 4)
 numpys("np.flip, np.fliplr, np.flipud", lambda np, x: np.fliplr(x) * np.flipud(x), (3, 4))
 numpys("np.flip", lambda np, x: np.flip(x) * np.flip(x, 1) + np.flip(x, (0, 1)), (3, 4), hips=False)
 numpys("np.pad", lambda np, x: np.pad(x, ((1, 0), (2, 1)), "constant") ** 2, (3, 4))
-numpys("np.pad, modes", lambda np, x: np.pad(x, 1, "edge") * np.pad(x, (1, 1), mode="reflect") + np.pad(x, 1, "wrap") * np.pad(x, 1, "symmetric") + np.pad(x, 1, constant_values=2.0), (3, 4), hips=False)  # fmt: skip
+numpys("np.pad, modes", lambda np, x: np.pad(x, 1, "edge") * np.pad(x, (1, 1), mode="reflect") + np.pad(x, 1, "wrap") * np.pad(x, 1, "symmetric") + np.pad(x, 1, constant_values=2.0), (3, 4), hips=False)
 numpys("np.tril, np.triu, np.diagonal", lambda np, x: np.tril(x, 1) * np.triu(x, -1) + np.diagonal(x, 0), (3, 3), hips=False)
 numpys("np.diag, np.trace", lambda np, x: np.diag(np.diag(x)) * np.trace(x) + np.diag(x[0]), (3, 3))
 numpys("np.diagonal, np.trace, offsets", lambda np, x: np.diagonal(x, 1, 0, 2) * np.trace(x, -1)[0], (3, 3, 3), hips=False)
 numpys("np.meshgrid", lambda np, x, y: [*np.meshgrid(x, y), *np.meshgrid(x, y, indexing="ij")], (3,), (4,), hips=False)
-numpys("np.take, np.take_along_axis, np.compress", lambda np, x: [np.take(x, [0, 2]), np.take(x, [[1, 1]], axis=0), np.take_along_axis(x, np.array([[1], [0], [1]]), 1), np.compress([True, False, True], x, 0)], (3, 4), hips=False)  # fmt: skip
+numpys("np.take, np.take_along_axis, np.compress", lambda np, x: [np.take(x, [0, 2]), np.take(x, [[1, 1]], axis=0), np.take_along_axis(x, np.array([[1], [0], [1]]), 1), np.compress([True, False, True], x, 0)], (3, 4), hips=False)
 numpys("np.shape, np.ndim, np.size", lambda np, x: [np.size(x), np.ndim(x), np.size(x, 1), np.array(np.shape(x))], (3, 4), hips=False)
 if hasattr(np, "unstack"):  # NumPy 2.1
     numpys("np.unstack", lambda np, x: [*np.unstack(x), *np.unstack(x, axis=1)], (2, 3), hips=False)
@@ -352,9 +356,10 @@ numpys("np.linalg.slogdet", lambda np, x: np.linalg.slogdet(x)[1], (3, 3))
 numpys("np.linalg.cholesky", lambda np, x: np.linalg.cholesky(x @ x.T + np.eye(3)), (3, 3))
 numpys("np.linalg.solve of a vector", lambda np, x, y: np.linalg.solve(x, y), ("positive", (3, 3)), (3,), hips=False)
 numpys("np.linalg.norm", lambda np, x: np.linalg.norm(x) * np.linalg.norm(x, axis=1) + np.linalg.norm(x, "fro"), ("apart", (3, 4)))
-numpys("np.linalg.norm, orders", lambda np, x: [np.linalg.norm(x, 1), np.linalg.norm(x, np.inf, keepdims=True), np.linalg.norm(x, 3, axis=0), np.linalg.norm(x, -1, axis=(0, 1)), np.linalg.norm(x[0], 1)], ("apart", (3, 4)), hips=False)  # fmt: skip
-numpys("np.linalg, NumPy 2", lambda np, x: [np.linalg.matrix_norm(x), np.linalg.vector_norm(x, ord=3), np.linalg.trace(x), np.linalg.diagonal(x), np.linalg.matrix_transpose(x), np.linalg.outer(x[0], x[1]), np.linalg.matmul(x, x), np.linalg.vecdot(x, x), np.linalg.tensordot(x, x), np.linalg.matrix_power(x, 3)], (3, 3), hips=False)  # fmt: skip
-numpys("x[...], with steps and numbers", lambda np, x: [x[::-1], x[-1:0:-2, ..., None], x[np.array([0, 0]), :, [1, 1]], x[np.ix_([0, 1], [2, 0])], x[..., 1:][x[..., 1:] > 0]], ("apart", (3, 3, 4)), hips=False)  # fmt: skip
+numpys("np.linalg.norm, orders", lambda np, x: [np.linalg.norm(x, 1), np.linalg.norm(x, np.inf, keepdims=True), np.linalg.norm(x, 3, axis=0), np.linalg.norm(x, -1, axis=(0, 1)), np.linalg.norm(x[0], 1)], ("apart", (3, 4)), hips=False)
+numpys("np.linalg, NumPy 2", lambda np, x: [np.linalg.matrix_norm(x), np.linalg.vector_norm(x, ord=3), np.linalg.trace(x), np.linalg.diagonal(x), np.linalg.matrix_transpose(x), np.linalg.outer(x[0], x[1]), np.linalg.matmul(x, x), np.linalg.vecdot(x, x), np.linalg.tensordot(x, x), np.linalg.matrix_power(x, 3)], (3, 3), hips=False)
+numpys("x[...], with steps and numbers", lambda np, x: [x[::-1], x[-1:0:-2, ..., None], x[np.array([0, 0]), :, [1, 1]], x[np.ix_([0, 1], [2, 0])], x[..., 1:][x[..., 1:] > 0]], ("apart", (3, 3, 4)), hips=False)
+# fmt: on
 
 # ---------------------------------------------------------------- how two programs are compared
 
@@ -373,7 +378,13 @@ def leaves_of(specs, layout):
 
 
 def plain(y):
-    return y.numpy(force=True) if torch is not None and isinstance(y, torch.Tensor) else y.data if isinstance(y, Tensor) else np.asarray(y)
+    return (
+        y.numpy(force=True)
+        if torch is not None and isinstance(y, torch.Tensor)
+        else y.data
+        if isinstance(y, Tensor)
+        else np.asarray(y)
+    )
 
 
 def pull(library, ys, xs, seeds, create_graph):
@@ -400,13 +411,18 @@ def same_in_both(ours, theirs, xs, second=True, tolerance=1e-10):
     if not xs:
         return
     rng = np.random.default_rng(3)
-    seeds = [rng.standard_normal(u.shape).astype(plain(u).dtype) if plain(u).dtype.kind == "f" else None for u in us]
+    seeds = [
+        rng.standard_normal(u.shape).astype(plain(u).dtype) if plain(u).dtype.kind == "f" else None
+        for u in us
+    ]
     first, expected = pull(mg, ys, xs, seeds, second), pull(torch, us, ts, seeds, second)
     for g, e in zip(first, expected, strict=True):
         near(plain(g), plain(e), tolerance)
     if second:
         seeds = [rng.standard_normal(x.shape) for x in xs]
-        for g, e in zip(pull(mg, first, xs, seeds, False), pull(torch, expected, ts, seeds, False), strict=True):
+        for g, e in zip(
+            pull(mg, first, xs, seeds, False), pull(torch, expected, ts, seeds, False), strict=True
+        ):
             near(plain(g), plain(e), 10 * tolerance)
 
 
@@ -437,7 +453,9 @@ def test_numpys_functions_mean_on_tensors_what_they_mean_on_arrays(name):
         assert gradcheck(differentiable, leaves_of(specs, "contiguous"), order=2)
 
 
-@pytest.mark.skipif(hips is None, reason="HIPS autograd is not installed; it serves as an oracle only (pip install autograd).")
+@pytest.mark.skipif(
+    hips is None, reason="HIPS autograd is not installed; it serves as an oracle only (pip install autograd)."
+)
 @pytest.mark.parametrize("name", [name for name, (_, _, by_hips) in BESIDE_NUMPY.items() if by_hips])
 def test_numpys_functions_have_the_gradients_that_hips_autograd_gives(name):
     fun, specs, _ = BESIDE_NUMPY[name]
@@ -522,7 +540,9 @@ def test_in_place_beside_pytorch(name):
 
 def test_in_place_keeps_the_dtype_and_takes_masks():
     x = mg.ones(3)
-    assert x.masked_fill_(np.array([True, False, True]), 2.5).tolist() == [2.5, 1, 2.5] and x.dtype == np.float32
+    assert (
+        x.masked_fill_(np.array([True, False, True]), 2.5).tolist() == [2.5, 1, 2.5] and x.dtype == np.float32
+    )
     with refuses(TypeError, "In-place", "int64"):
         mg.tensor([1, 2]).exp_()
 
@@ -563,11 +583,14 @@ def test_a_long_product_along_an_axis_takes_few_nodes():
 
 def test_einsum_of_two_matrices_is_one_matmul():
     x, y = (mg.tensor(np.ones((3, 3)), requires_grad=True) for _ in range(2))
-    assert mg.einsum("ij,jk->ik", x, y).node.name == "reshape"  # of the product; no einsum, no multiplying out
+    # of the product; no einsum, no multiplying out
+    assert mg.einsum("ij,jk->ik", x, y).node.name == "reshape"
     from helpers import functions as recorded
 
     assert recorded(mg.einsum("ij,jk->ik", x, y)) <= {np.matmul, np.reshape}
-    assert np.matmul in recorded(mg.einsum("bij,bkj->bik", mg.ones(2, 3, 4, requires_grad=True), mg.ones(2, 5, 4)))
+    assert np.matmul in recorded(
+        mg.einsum("bij,bkj->bik", mg.ones(2, 3, 4, requires_grad=True), mg.ones(2, 5, 4))
+    )
 
 
 def test_max_over_an_axis_follows_the_index_and_amax_shares():
@@ -577,7 +600,14 @@ def test_max_over_an_axis_follows_the_index_and_amax_shares():
 
 
 def test_norms_and_standard_deviations_of_equal_numbers_have_no_slope():
-    for fun in (mg.norm, lambda x: mg.norm(x, 3), lambda x: (x + 1).std(), linalg.norm, np.linalg.norm, lambda x: F.normalize(x, dim=0).sum()):
+    for fun in (
+        mg.norm,
+        lambda x: mg.norm(x, 3),
+        lambda x: (x + 1).std(),
+        linalg.norm,
+        np.linalg.norm,
+        lambda x: F.normalize(x, dim=0).sum(),
+    ):
         x = mg.zeros(3, dtype=np.float64, requires_grad=True)
         assert mg.grad(fun(x), x)[0].isfinite().all()
 
@@ -655,8 +685,12 @@ def test_reductions_of_any_shape_over_any_axes(case, name):
 @few
 @given(shapes, st.data())
 def test_binary_functions_of_any_shapes_that_broadcast(shape, data):
-    other = tuple(n if data.draw(st.booleans()) else 1 for n in shape)[data.draw(st.integers(0, len(shape))) :]
-    name = data.draw(st.sampled_from(["add", "multiply", "divide", "maximum", "hypot", "arctan2", "logaddexp", "power"]))
+    other = tuple(n if data.draw(st.booleans()) else 1 for n in shape)[
+        data.draw(st.integers(0, len(shape))) :
+    ]
+    name = data.draw(
+        st.sampled_from(["add", "multiply", "divide", "maximum", "hypot", "arctan2", "logaddexp", "power"])
+    )
     arrays = [np.abs(array_of(s, i)) + 0.5 for i, s in enumerate(data.draw(st.permutations([shape, other])))]
     xs = [mg.tensor(a, requires_grad=True) for a in arrays]
     y = getattr(np, name)(*xs)
@@ -700,7 +734,8 @@ def test_einsum_of_any_equation(case):
     near(y, np.einsum(equation, *arrays))
     seed = array_of(y.shape, 9)
     for i, (g, a) in enumerate(zip(mg.grad(y, xs, mg.tensor(seed)), arrays, strict=True)):
-        along = array_of(a.shape, 11)  # linear in each operand: the slope along a direction is the value there
+        # linear in each operand: the slope along a direction is the value there
+        along = array_of(a.shape, 11)
         value = np.einsum(equation, *arrays[:i], along, *arrays[i + 1 :])
         assert float((g.data * along).sum()) == pytest.approx(float((value * seed).sum()), rel=1e-9, abs=1e-9)
 
@@ -720,26 +755,38 @@ def test_moves_of_any_shape_have_the_gradient_of_their_inverse(shape, data):
     y = move(x)
     near(y, move(array))
     seed, along = array_of(y.shape, 3), array_of(shape, 4)
-    assert float((mg.grad(y, x, mg.tensor(seed))[0].data * along).sum()) == pytest.approx(float((move(along) * seed).sum()), rel=1e-9, abs=1e-9)
+    assert float((mg.grad(y, x, mg.tensor(seed))[0].data * along).sum()) == pytest.approx(
+        float((move(along) * seed).sum()), rel=1e-9, abs=1e-9
+    )
 
 
 # ---------------------------------------------------------------- nothing public is left out
 
 OPERATORS = "add radd sub rsub mul rmul truediv rtruediv pow rpow matmul rmatmul neg pos abs mod rmod getitem iter".split()
-WITHOUT_A_GRADIENT = set("""
+WITHOUT_A_GRADIENT = set(
+    """
     isnan isinf isfinite logical_not logical_and logical_or logical_xor eq ne lt le gt ge floor_divide isclose allclose equal argmax argmin
     argsort any all count_nonzero nonzero one_hot seen_keys is_long CausalMask Dropped
     size dim numel item tolist numpy detach requires_grad_ backward register_hook retain_grad cuda cpu long int bool float double
     contiguous astype type type_as definition DEFINITIONS Module Parameter Sequential ModuleList ModuleDict functional init utils
-""".split())  # and the changes in place, which nothing records
+""".split()
+)  # and the changes in place, which nothing records
 
 
 def names():
     """(where, name, what) of everything public."""
     yield from (("minigrad", n, getattr(functions, n)) for n in functions.__all__)
     yield from (("minigrad.linalg", n, getattr(linalg, n)) for n in linalg.__all__)
-    yield from (("functional", n, f) for n, f in vars(F).items() if callable(f) and not n.startswith("_") and not isinstance(f, types.ModuleType))
-    yield from (("Tensor", n, f) for n, f in vars(Tensor).items() if isinstance(f, types.FunctionType) and not n.startswith("_"))
+    yield from (
+        ("functional", n, f)
+        for n, f in vars(F).items()
+        if callable(f) and not n.startswith("_") and not isinstance(f, types.ModuleType)
+    )
+    yield from (
+        ("Tensor", n, f)
+        for n, f in vars(Tensor).items()
+        if isinstance(f, types.FunctionType) and not n.startswith("_")
+    )
     yield from (("Tensor", f"__{n}__", getattr(Tensor, f"__{n}__")) for n in OPERATORS)
     yield from (("Tensor", n, getattr(Tensor, n).fget) for n in ("T", "mT"))
     yield from (("nn", n, getattr(nn, n)) for n in nn.__all__)
@@ -773,7 +820,10 @@ def is_called(what, called):
         return what.forward.__code__ in called
     if hasattr(what, "func"):  # a partialmethod
         return what.func.__code__ in called
-    return getattr(what, "__wrapped__", what) in called or getattr(inspect.unwrap(what), "__code__", None) in called
+    return (
+        getattr(what, "__wrapped__", what) in called
+        or getattr(inspect.unwrap(what), "__code__", None) in called
+    )
 
 
 def all_samples():
@@ -790,7 +840,11 @@ def all_cases():
 
 
 def missing(called):
-    return {f"{where}.{name}" for where, name, what in names() if differentiable(name) and not is_called(what, called)}
+    return {
+        f"{where}.{name}"
+        for where, name, what in names()
+        if differentiable(name) and not is_called(what, called)
+    }
 
 
 def test_every_differentiable_public_name_is_reached_by_a_sample():
@@ -807,7 +861,9 @@ def test_every_public_function_stands_beside_its_namesake():
 def test_every_numpy_function_that_means_something_on_tensors_is_tried(monkeypatch):
     tried = set()
     for numpys_own, ours in list(FROM_NUMPY.items()):
-        monkeypatch.setitem(FROM_NUMPY, numpys_own, lambda *a, own=numpys_own, f=ours, **k: tried.add(own) or f(*a, **k))
+        monkeypatch.setitem(
+            FROM_NUMPY, numpys_own, lambda *a, own=numpys_own, f=ours, **k: tried.add(own) or f(*a, **k)
+        )
     for fun, specs, _ in BESIDE_NUMPY.values():
         fun(np, *leaves_of(specs, "contiguous"))
     elsewhere = {np.allclose, np.array_equal, np.isclose}
@@ -821,5 +877,7 @@ def test_a_public_name_without_a_sample_would_be_noticed(monkeypatch):
     monkeypatch.setattr(functions, "__all__", [*functions.__all__, "forgotten"])
     monkeypatch.setattr(functions, "forgotten", either_spelling(lambda x: x * 2), raising=False)
     monkeypatch.setattr(nn, "__all__", [*nn.__all__, "Forgotten"])
-    monkeypatch.setattr(nn, "Forgotten", type("Forgotten", (nn.Module,), {"forward": lambda self, x: x}), raising=False)
+    monkeypatch.setattr(
+        nn, "Forgotten", type("Forgotten", (nn.Module,), {"forward": lambda self, x: x}), raising=False
+    )
     assert missing(called) == {"minigrad.forgotten", "nn.Forgotten"}

@@ -35,7 +35,22 @@ from minigrad.trainer import TrainingError, fit
 from models.recipes import RecipeProblem, find, load_run
 from models.recipes.text import Text, manual
 
-SMALL = ["--layers", "1", "--d-model", "8", "--d-ff", "8", "--heads", "2", "--batch-size", "4", "--context", "8", "--steps", "2"]
+SMALL = [
+    "--layers",
+    "1",
+    "--d-model",
+    "8",
+    "--d-ff",
+    "8",
+    "--heads",
+    "2",
+    "--batch-size",
+    "4",
+    "--context",
+    "8",
+    "--steps",
+    "2",
+]
 STORY = "the cät sat on the mat. 😀\r\nthe dog sat\ron the log.\n日本 the frog\n" * 40
 
 
@@ -74,7 +89,9 @@ def test_a_text_in_pieces_is_the_text(story, in_small_pieces):
 
 
 @pytest.mark.parametrize("tokens", data.TOKENS)
-def test_a_large_text_gives_the_tokens_of_a_small_one_from_a_file_that_is_written_once(story, tokens, in_small_pieces, monkeypatch):
+def test_a_large_text_gives_the_tokens_of_a_small_one_from_a_file_that_is_written_once(
+    story, tokens, in_small_pieces, monkeypatch
+):
     text = LongText(path=story)
     vocabulary = learned(text, tokens, 280, 3)
     large = encoded(text, vocabulary)
@@ -117,7 +134,11 @@ def test_bpe_of_pieces_is_bpe_of_the_whole_wherever_it_is_cut(text, cuts):
 def test_the_recipe_text_learns_the_same_from_a_large_text(story, in_small_pieces, monkeypatch):
     def losses(**settings):
         mg.manual_seed(0)
-        one = Text(dict(text=story, steps=3, d_model=8, layers=1, heads=2, d_ff=8, context=8, batch_size=4, **settings))
+        one = Text(
+            dict(
+                text=story, steps=3, d_model=8, layers=1, heads=2, d_ff=8, context=8, batch_size=4, **settings
+            )
+        )
         assert ("cache" in (one.note or "")) == (tokenfile.LARGE == 0)
         return [row["loss"] for row in fit(one, one.model())], one.evaluate(one.model(), final=True).keys()
 
@@ -142,7 +163,10 @@ def test_bpe_learns_from_passages_spread_over_a_long_text(monkeypatch):
 def test_windows_of_a_text_dataset(story):
     training, validation = TextDataset.of_file(story, context=16)
     tokens, following = training[0]
-    assert training.vocabulary.decode([*tokens, following[-1]]) == read(story)[:17] and len(validation) == (len(validation.numbers) - 1) // 16
+    assert (
+        training.vocabulary.decode([*tokens, following[-1]]) == read(story)[:17]
+        and len(validation) == (len(validation.numbers) - 1) // 16
+    )
     same(training[-1][0], training[len(training) - 1][0])
     with refuses(IndexError, f"there are {len(training)}"):
         training[len(training)]
@@ -152,12 +176,16 @@ def test_windows_of_a_text_dataset(story):
 # ---------------------------------------------------------------- special tokens
 
 
-@pytest.mark.parametrize("vocabulary", [Bytes(3), Characters("<pad>end bos日", 3), BPE.train("<end> <end> low low", 300, 3)])
+@pytest.mark.parametrize(
+    "vocabulary", [Bytes(3), Characters("<pad>end bos日", 3), BPE.train("<end> <end> low low", 300, 3)]
+)
 def test_special_tokens_go_there_and_back_by_name_and_no_text_makes_one(vocabulary):
     names = ["<pad>", "<bos>", "<end>"]
     for text in ("<bos>pad end<end><pad><pad>", "", "<end>", "a<pa<pad>d>"):
         numbers = vocabulary.encode_special(text, names)
-        assert vocabulary.decode_special(numbers, names) == text and (numbers < 3).sum() == sum(text.count(name) for name in names)
+        assert vocabulary.decode_special(numbers, names) == text and (numbers < 3).sum() == sum(
+            text.count(name) for name in names
+        )
         assert (vocabulary.encode(text) >= 3).all() and vocabulary.decode(vocabulary.encode(text)) == text
     with refuses(ValueError, "3 special tokens", "name of its own"):
         vocabulary.encode_special("a", ["<pad>"])
@@ -174,7 +202,10 @@ def test_a_round_has_everything_once_and_depends_on_seed_and_place_alone():
     shuffled = Shuffled(10, "here")
     first, again = shuffled[np.arange(25)], Shuffled(10, "here")[np.arange(25)]
     same(first, again)
-    assert sorted(first[:10]) == sorted(first[10:20]) == [*range(10)] and first[:10].tolist() != first[10:20].tolist()
+    assert (
+        sorted(first[:10]) == sorted(first[10:20]) == [*range(10)]
+        and first[:10].tolist() != first[10:20].tolist()
+    )
     same(Shuffled(10, "here").batch(2, 7), first[14:21])
     mg.manual_seed(1)
     assert shuffled[np.arange(10)].tolist() != first[:10].tolist()
@@ -194,7 +225,11 @@ def test_scattered_places_look_shuffled(monkeypatch):
         monkeypatch.setattr(order, "TABLE", table)
         found[table] = Shuffled(5000)[np.arange(5000)]
         neighbours = np.corrcoef(found[table][:-1], found[table][1:])[0, 1]
-        assert sorted(found[table]) == [*range(5000)] and abs(neighbours) < 0.05 and abs(np.corrcoef(found[table], np.arange(5000))[0, 1]) < 0.05
+        assert (
+            sorted(found[table]) == [*range(5000)]
+            and abs(neighbours) < 0.05
+            and abs(np.corrcoef(found[table], np.arange(5000))[0, 1]) < 0.05
+        )
 
 
 def test_buckets_hold_like_lengths_and_everything_once():
@@ -204,7 +239,11 @@ def test_buckets_hold_like_lengths_and_everything_once():
     assert sorted(sum(batches, [])) == [*range(1000)] and len(batches) == len(buckets) == 63
     filled = sum(lengths[b].max() * len(b) for b in batches)
     assert filled < 1.1 * lengths.sum() and batches[0] != sorted(batches[0])
-    assert len(Buckets(lengths, 16, drop_last=True).batches(random.fresh("data"))) == 62 == len(Buckets(lengths, 16, drop_last=True))
+    assert (
+        len(Buckets(lengths, 16, drop_last=True).batches(random.fresh("data")))
+        == 62
+        == len(Buckets(lengths, 16, drop_last=True))
+    )
     rows = [np.arange(1, n + 1) for n in lengths]
     seen = [*DataLoader(rows, batch_sampler=buckets, collate_fn=padded)]
     assert sum((batch > 0).sum() for batch in seen) == lengths.sum() and len(seen) == 63
@@ -293,10 +332,15 @@ def test_a_nan_in_a_batch_is_named_before_the_loss(monkeypatch):
     rows[4, 1] = np.nan
     with refuses(ValueError, "Batch 1 of epoch 0 holds a NaN", "(1, 1)", "3, 4, 5"):
         [*DataLoader(rows, 3)]
-    assert nan_in((np.arange(3), {"x": [rows]})) == "in the batch[1]['x'][0] at (4, 1), 1 in all" and nan_in((3, "a", np.arange(2))) is None
+    assert (
+        nan_in((np.arange(3), {"x": [rows]})) == "in the batch[1]['x'][0] at (4, 1), 1 in all"
+        and nan_in((3, "a", np.arange(2))) is None
+    )
     one = find("sort")({"steps": 1, "d_model": 8, "layers": 1, "heads": 2, "d_ff": 8})
     monkeypatch.setattr(one, "batch", lambda step: (rows, rows))
-    with refuses(TrainingError, "batch of step 1 holds a NaN before anything was computed", "in the batch[0] at (4, 1)"):
+    with refuses(
+        TrainingError, "batch of step 1 holds a NaN before anything was computed", "in the batch[0] at (4, 1)"
+    ):
         fit(one, one.model())
 
 
@@ -314,7 +358,11 @@ def test_padding_fills_up_on_the_right():
 
 def test_random_split_shares_no_item_and_is_repeated_by_the_seed():
     a, b = random_split(range(11), (0.8, 0.2))
-    assert (len(a), len(b)) == (9, 2) and sorted([*a, *b]) == [*range(11)] and [*a] == [*random_split(range(11), (9, 2))[0]]
+    assert (
+        (len(a), len(b)) == (9, 2)
+        and sorted([*a, *b]) == [*range(11)]
+        and [*a] == [*random_split(range(11), (9, 2))[0]]
+    )
     for lengths in ((5, 5), (0.5, 0.4), (12, -1)):
         with refuses(ValueError, "add up to the 11 items"):
             random_split(range(11), lengths)
@@ -346,7 +394,13 @@ def test_a_text_that_is_none_is_a_sentence_status_2_and_no_run(name, recipe, tmp
 def test_folders_pipes_and_what_may_not_be_read_are_sentences(option, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
-    for path, words in ((".", "it is a folder"), ("pipe", "a pipe or a device"), ("/dev/zero", "a pipe or a device"), ("none.txt", "No such file"), ("a" * 300, "too long")):
+    for path, words in (
+        (".", "it is a folder"),
+        ("pipe", "a pipe or a device"),
+        ("/dev/zero", "a pipe or a device"),
+        ("none.txt", "No such file"),
+        ("a" * 300, "too long"),
+    ):
         assert train.main([*option, path, *SMALL]) == 2
         assert words in capsys.readouterr().err and not (tmp_path / "runs").exists()
     (tmp_path / "locked").write_text("x")
@@ -362,7 +416,9 @@ def test_pairs_name_their_line(tmp_path):
         with refuses(ValueError, words):
             PairDataset(path)
     path.write_bytes("\ufeffHi.\tHallo.\tby me\r\n\r\nGo!\t Geh! \rLos\tWeg".encode())
-    assert [*PairDataset(path)] == [("Hi.", "Hallo."), ("Go!", "Geh!"), ("Los", "Weg")] and len(PairDataset(path)) == 3
+    assert [*PairDataset(path)] == [("Hi.", "Hallo."), ("Go!", "Geh!"), ("Los", "Weg")] and len(
+        PairDataset(path)
+    ) == 3
 
 
 # ---------------------------------------------------------------- runs that were changed
@@ -397,7 +453,10 @@ def test_a_run_of_a_newer_version_or_far_too_large_is_a_sentence(trained, tmp_pa
 
 def test_unknown_characters_and_long_prompts_are_said_when_text_is_written(trained, capsys):
     assert generate.main([str(trained), "日"]) == 2 and "'日'" in capsys.readouterr().err
-    assert generate.main([str(trained), "word " * 50, "--max-new", "3"]) == 0 and "longer than the context" in capsys.readouterr().err
+    assert (
+        generate.main([str(trained), "word " * 50, "--max-new", "3"]) == 0
+        and "longer than the context" in capsys.readouterr().err
+    )
     assert generate.main([str(trained), "", "--max-new", "3"]) == 2 and capsys.readouterr().err
 
 

@@ -23,7 +23,9 @@ SRC = np.array([[3, 1, 4, 0, 0], [2, 2, 5, 1, 6], [5, 6, 0, 0, 0]])
 
 def translator(seed=0, norm="post", by=0.2):
     mg.manual_seed(seed)
-    model = Transformer(VOCABULARY, d_model=8, num_heads=2, num_layers=2, d_ff=12, max_len=9, norm=norm, dropout=0.1).double()
+    model = Transformer(
+        VOCABULARY, d_model=8, num_heads=2, num_layers=2, d_ff=12, max_len=9, norm=norm, dropout=0.1
+    ).double()
     return shaken(model, seed, by).eval()
 
 
@@ -64,7 +66,11 @@ def test_prompts_of_different_lengths_give_in_a_batch_what_each_gives_alone(make
 def by_the_long_way(model, rows, cache):
     """Logits (B, T, V), token after token, with the same modules and a cache, but recorded, so that nothing is left out."""
     layers = model.new_cache() if cache else None
-    return np.concatenate([model(rows[:, [t]], cache=layers).data for t in range(rows.shape[1])], 1) if cache else model(rows).data
+    return (
+        np.concatenate([model(rows[:, [t]], cache=layers).data for t in range(rows.shape[1])], 1)
+        if cache
+        else model(rows).data
+    )
 
 
 @models
@@ -90,7 +96,9 @@ def test_without_recording_whoever_looks_still_hears_of_every_op_and_its_module(
     with mg.no_grad(), mg.modes.Mode(mg.modes.tracing, note):
         model(np.array([tokens(4)]))
     named = {id(module) for module in model.modules()}
-    assert {"linear", "attention", "split_heads"} <= {name for name, _ in heard} and all(id(module) in named for _, module in heard)
+    assert {"linear", "attention", "split_heads"} <= {name for name, _ in heard} and all(
+        id(module) in named for _, module in heard
+    )
     with mg.no_grad():
         assert mg.modes.current_module.get() is None
 
@@ -134,7 +142,11 @@ def test_a_flat_list_is_not_taken_for_prompts_of_one_token_nor_several_rows_for_
     with refuses(ValueError, "(2, 3)", "generate"):
         next(stream(model, tokens(2, 3)))
     alone = generate(model, [[1, 2, 3]], 4, temperature=0)
-    assert alone == generate(model, np.array([[1, 2, 3]]), 4, temperature=0) == [[*stream(model, [[1, 2, 3]], 4, temperature=0)]]
+    assert (
+        alone
+        == generate(model, np.array([[1, 2, 3]]), 4, temperature=0)
+        == [[*stream(model, [[1, 2, 3]], 4, temperature=0)]]
+    )
 
 
 @models
@@ -244,7 +256,9 @@ def test_tokens_are_drawn_as_often_as_their_probability_says():
 
 
 @models
-def test_the_same_seed_writes_the_same_in_a_batch_and_alone_another_seed_other_and_numpys_state_is_left_alone(make):
+def test_the_same_seed_writes_the_same_in_a_batch_and_alone_another_seed_other_and_numpys_state_is_left_alone(
+    make,
+):
     model, before = shaken(make()).eval(), np.random.get_state()[1].copy()
     first, again = (generate(model, [tokens(3), tokens(2)], 12, seed=5) for _ in range(2))
     assert first == again and generate(model, [tokens(3)], 12, seed=5)[0] == first[0]
@@ -278,7 +292,9 @@ def test_beam_1_is_greedy(make, cache):
         prompts = [tokens(3, seed=seed), tokens(1, seed=seed)]
         for stop in ((), (2,)):
             found, _ = beam_search(Prompts(model, prompts, cache), 1, 12, stop)
-            assert [decoding.until(np.array(row), stop) for row in found] == generate(model, prompts, 12, stop, temperature=0)
+            assert [decoding.until(np.array(row), stop) for row in found] == generate(
+                model, prompts, 12, stop, temperature=0
+            )
 
 
 @mg.no_grad()
@@ -342,7 +358,13 @@ def test_the_decoders_cached_logits_are_the_uncached_ones_at_every_position(norm
             cache, start = model.new_cache(), 0
             for size in pieces:
                 here = slice(start, start + size)
-                got = model.decode(mg.tensor(rows[:, here]), memory, own[..., here, : here.stop] if padded else None, mask, cache)
+                got = model.decode(
+                    mg.tensor(rows[:, here]),
+                    memory,
+                    own[..., here, : here.stop] if padded else None,
+                    mask,
+                    cache,
+                )
                 near(got, whole[:, here], 1e-12)
                 start += size
 
@@ -354,7 +376,9 @@ def test_translations_greedily_by_one_beam_and_row_by_row_are_the_same(seed, cac
     greedy = model.generate(SRC, 1, 2, cache=cache)
     same(model.generate(SRC, 1, 2, beams=1, cache=not cache), greedy)
     one, _ = beam_search(Translation(model, model_tokens(SRC), 1, cache), 1, model.max_len, (2,))
-    assert [decoding.until(np.array(row), (2,)) for row in one] == [decoding.until(row, (2,)) for row in greedy]
+    assert [decoding.until(np.array(row), (2,)) for row in one] == [
+        decoding.until(row, (2,)) for row in greedy
+    ]
     for beams in (1, 3):
         together = model.generate(SRC, 1, 2, beams=beams, cache=cache)
         for row, src in zip(together, SRC, strict=True):
@@ -389,7 +413,18 @@ def test_what_is_forbidden_stays_so_at_any_temperature_and_broken_logits_are_a_s
             decoding.greedy(broken)
 
 
-@pytest.mark.parametrize("wrong", ({"top_k": 2.0}, {"top_k": np.nan}, {"repetition_penalty": np.inf}, {"seed": -1}, {"seed": 1.5}, {"temperature": np.nan}), ids=str)
+@pytest.mark.parametrize(
+    "wrong",
+    (
+        {"top_k": 2.0},
+        {"top_k": np.nan},
+        {"repetition_penalty": np.inf},
+        {"seed": -1},
+        {"seed": 1.5},
+        {"temperature": np.nan},
+    ),
+    ids=str,
+)
 def test_options_that_cannot_be_are_sentences(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         decoding.Sampler(**wrong)

@@ -78,12 +78,16 @@ def test_a_right_pair_passes_and_no_hypothesis_fits_it(name):
 def test_no_hypothesis_fits_a_gradient_that_is_wrong_at_random():
     for shape in ((4, 3), (3, 3), (5,), (2, 3, 4)):
         x = numbers(*shape)
-        evidence = Evidence("input 0", numbers(9, *shape)[0], np.cos(x), x, [numbers(8, *shape)[0]], [np.sin(x)], (x,), 0)
+        evidence = Evidence(
+            "input 0", numbers(9, *shape)[0], np.cos(x), x, [numbers(8, *shape)[0]], [np.sin(x)], (x,), 0
+        )
         assert diagnose(evidence) == []
 
 
 def test_what_no_hypothesis_fits_is_described_by_its_place():
-    names, sentence = named(np.sin, lambda g, x: g * np.cos(x) + np.eye(4, 3) * x**5 * (np.arange(4) == 2)[:, None], X)
+    names, sentence = named(
+        np.sin, lambda g, x: g * np.cos(x) + np.eye(4, 3) * x**5 * (np.arange(4) == 2)[:, None], X
+    )
     assert (
         names == ["unknown"]
         and "1 of 12 entries are wrong" in sentence
@@ -270,9 +274,18 @@ def test_a_report_reads_well_in_a_terminal_and_in_a_notebook():
     report = check_pair(lambda x, y: x * y, lambda g, x, y: (g * y, 2 * g * x), [X, Y])
     text, page = str(report), report._repr_html_()
     assert not report.ok and [r.name for r in report.wrong] == ["input 1"]
-    assert text.splitlines()[0].split() == ["input", "shape", "error", "verdict"] and "(4, 3)" in text and "WRONG" in text
+    assert (
+        text.splitlines()[0].split() == ["input", "shape", "error", "verdict"]
+        and "(4, 3)" in text
+        and "WRONG" in text
+    )
     assert "backward gives" in text.splitlines()[-1]
-    assert page.startswith("<table>") and page.count("<tr") == 3 and 'style="color' in page and "&lt;" not in page
+    assert (
+        page.startswith("<table>")
+        and page.count("<tr") == 3
+        and 'style="color' in page
+        and "&lt;" not in page
+    )
     assert check(mg.exp, [leaf(3)]).ok and "WRONG" not in str(check(mg.exp, [leaf(3)]))
 
 
@@ -303,7 +316,11 @@ def test_the_op_is_named_with_its_line_and_the_cause():
     with spoil(np.tanh, lambda d, g: 2 * d), pytest.raises(GradcheckError) as caught:
         gradcheck(model, [of(X), of(W)])
     sentence = str(caught.value)
-    assert "Op: tanh, made in" in sentence and "hidden = mg.tanh(x @ w)" in sentence and "test_diagnosis.py" in sentence
+    assert (
+        "Op: tanh, made in" in sentence
+        and "hidden = mg.tanh(x @ w)" in sentence
+        and "test_diagnosis.py" in sentence
+    )
     assert caught.value.diagnoses[0].name == "factor" and "2 times" in sentence
 
 
@@ -373,7 +390,10 @@ def test_locate_names_the_first_wrong_op_with_index_values_and_line():
         found = locate(model, of(X), of(W))
     assert found.name == "tanh" and not found.ok  # multiply is wrong too, but younger
     d = found.result
-    assert d.index == np.unravel_index(np.argmax(np.abs(d.evidence.difference)), X.shape) and d.analytic != d.numeric
+    assert (
+        d.index == np.unravel_index(np.argmax(np.abs(d.evidence.difference)), X.shape)
+        and d.analytic != d.numeric
+    )
     assert "hidden = mg.tanh(x @ w)" in found.line and "argument 0" in str(found)
 
 
@@ -385,7 +405,11 @@ def test_locate_finds_a_wrong_kernel_and_steps_inside_definitions():
     wrong = autograd.KernelRow(right.definition, right.forward, lambda g, y, *rest: (g * y, None))
     with row_of(right.forward, wrong):
         found = locate(loss, of(X))
-    assert found.name == "softmax" and found.diagnoses[0].name == "cross terms" and "return F.softmax(x)" in found.line
+    assert (
+        found.name == "softmax"
+        and found.diagnoses[0].name == "cross terms"
+        and "return F.softmax(x)" in found.line
+    )
     with row_of(right.forward, wrong), mg.definitions():
         assert locate(loss, of(X)).ok  # the readable tier does not use it
     with mg.definitions(), spoil(np.true_divide, lambda d, g: 2 * d):
@@ -452,7 +476,8 @@ def test_locate_in_a_whole_module():
     net = nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5), nn.GELU(), nn.Linear(5, 2)).double()
     right = F.gelu.kernel
     with row_of(
-        right.forward, autograd.KernelRow(right.definition, right.forward, lambda *a: (right.backward(*a)[0] * 0.5, None))
+        right.forward,
+        autograd.KernelRow(right.definition, right.forward, lambda *a: (right.backward(*a)[0] * 0.5, None)),
     ):
         found = locate(lambda x: net(x).sum(), of(X))
         with pytest.raises(GradcheckError, match="Op: gelu"):
@@ -517,7 +542,11 @@ def test_every_term_of_a_rule_is_dropped_once():
     def of_rule(fun, i=0):
         return [term for term, _ in without_a_term(autograd.RULES[fun].rules[i])]
 
-    assert of_rule(np.tanh) == ["- y * y", "1"] and of_rule(np.multiply) == [] and of_rule(np.log1p) == ["+ x", "1"]
+    assert (
+        of_rule(np.tanh) == ["- y * y", "1"]
+        and of_rule(np.multiply) == []
+        and of_rule(np.log1p) == ["+ x", "1"]
+    )
     kernel = [term for term, _ in without_a_term(F.normalized.kernel.backward)]
     assert kernel == ["moved += g @ mean", "h -= moved"]
 
@@ -528,7 +557,9 @@ def test_nearly_all_mutants_are_caught_and_diagnosed_rightly():
             F.softmax.kernel.forward, F.linear.kernel.forward,
             F.normalized.kernel.forward, np.reshape, autograd.take_item, np.linalg.solve]  # fmt: skip
     found = mutations.reached([*SAMPLES, *mutations.SQUARE])
-    verdicts = [mutations.judge(m, found[fun][0]) for fun in funs for m in spoiling.mutants(fun, found[fun][1])]
+    verdicts = [
+        mutations.judge(m, found[fun][0]) for fun in funs for m in spoiling.mutants(fun, found[fun][1])
+    ]
     effective = [v for v in verdicts if not v.equivalent]
     assert len(effective) > 100 and all(v.error is not None for v in effective)
     assert sum(bool(v.named) for v in effective) >= 0.95 * len(effective)
@@ -540,9 +571,15 @@ def test_the_mutation_run_prints_what_it_counts(monkeypatch, capsys):
     monkeypatch.setattr(
         mutations,
         "SAMPLES",
-        [s for s in SAMPLES if s.name in ("exp", "add", "floor", "embedding, large", "attention, shared q, k, v")],
+        [
+            s
+            for s in SAMPLES
+            if s.name in ("exp", "add", "floor", "embedding, large", "attention, shared q, k, v")
+        ],
     )
-    monkeypatch.setattr(mutations, "ENGINES", {how: spoiling.ENGINES[how] for how in list(spoiling.ENGINES)[:1]})
+    monkeypatch.setattr(
+        mutations, "ENGINES", {how: spoiling.ENGINES[how] for how in list(spoiling.ENGINES)[:1]}
+    )
     assert door.main(["--mutations"]) == 0
     out = capsys.readouterr().out
     assert all(

@@ -19,9 +19,12 @@ from minigrad.trainer import TrainingError
 from models.gpt import GPT
 
 ROOT = Path(__file__).parent.parent
-MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+MPIEXEC = shutil.which(
+    "mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+)
 with_mpi = pytest.mark.skipif(
-    importlib.util.find_spec("mpi4py") is None or MPIEXEC is None, reason='several processes need MPI: pip install -e ".[mpi]"'
+    importlib.util.find_spec("mpi4py") is None or MPIEXEC is None,
+    reason='several processes need MPI: pip install -e ".[mpi]"',
 )
 
 
@@ -45,7 +48,8 @@ def test_two_ranks_are_one_process_over_fifty_steps():
     assert found["float64"]["weights"] < 1e-10 and found["float64"]["losses"] < 1e-10
     assert found["float32"]["losses"] < 1e-5 and found["float32"]["gradients"] < 1e-6
     assert found["float64"]["twice"] == found["float32"]["twice"] == 0
-    assert found["dropout"] == {"losses": 0, "weights": 0}  # to the bit what two threads do that share a batch
+    # to the bit what two threads do that share a batch
+    assert found["dropout"] == {"losses": 0, "weights": 0}
 
 
 @with_mpi
@@ -60,7 +64,10 @@ def test_uneven_shares_and_gradients_that_a_rank_does_not_have():
 def test_a_rank_that_fails_ends_the_job_with_a_sentence():
     done = started(2, "tests/ranks.py", "failing")
     assert done.returncode != 0 and done.stdout == ""
-    assert "minigrad: rank 1 of 2 failed, which ends the whole job. ZeroDivisionError: division by zero (ranks.py, line" in done.stderr
+    assert (
+        "minigrad: rank 1 of 2 failed, which ends the whole job. ZeroDivisionError: division by zero (ranks.py, line"
+        in done.stderr
+    )
     assert "Traceback" not in done.stderr and "rank 0 of 2" not in done.stderr
 
 
@@ -80,7 +87,9 @@ def test_each_gradient_is_handed_over_once_complete_and_newest_first(checkpoint)
         same(g, p.grad.data)
     names = {id(p): name for name, p in model.named_parameters()}
     order = [names[id(p)] for p, _ in given]
-    assert order.index(next(n for n in order if ".1." in n)) < order.index(next(n for n in order if ".0." in n))
+    assert order.index(next(n for n in order if ".1." in n)) < order.index(
+        next(n for n in order if ".0." in n)
+    )
 
 
 def test_hooks_of_leaves_run_and_a_leaf_may_be_the_output():
@@ -97,7 +106,12 @@ def test_buckets_hold_what_fits_of_one_dtype_in_order():
     parameters = [nn.Parameter(mg.zeros(*shape)) for shape in sizes]
     parameters[-1] = nn.Parameter(mg.zeros(3, dtype=np.float64))
     buckets = distributed.buckets_of(parameters, 32, ranks=3)
-    assert [[p.shape for p in bucket.places] for bucket in buckets] == [[(4,), (4,)], [(100,)], [(2, 2)], [(3,)]]
+    assert [[p.shape for p in bucket.places] for bucket in buckets] == [
+        [(4,), (4,)],
+        [(100,)],
+        [(2, 2)],
+        [(3,)],
+    ]
     assert all(bucket.length % 3 == 0 for bucket in buckets)
 
 
@@ -115,7 +129,24 @@ def test_mpiexec_without_distributed_is_refused(monkeypatch):
 
 # ---------------------------------------------------------------- the door
 
-TINY = ["reverse", "--steps", "8", "--batch-size", "6", "--d-model", "8", "--layers", "1", "--heads", "2", "--d-ff", "8", "--seed", "2", "--quiet"]
+TINY = [
+    "reverse",
+    "--steps",
+    "8",
+    "--batch-size",
+    "6",
+    "--d-model",
+    "8",
+    "--layers",
+    "1",
+    "--heads",
+    "2",
+    "--d-ff",
+    "8",
+    "--seed",
+    "2",
+    "--quiet",
+]
 
 
 def last_row(folder):
@@ -127,8 +158,21 @@ def last_row(folder):
 @pytest.mark.parametrize(("dropout", "ranks"), [("0.3", 2), ("0", 1)])
 def test_a_run_by_two_ranks_goes_on_by_as_many_to_the_bit_or_by_another_number(tmp_path, dropout, ranks):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    done = started(2, "-m", "minigrad.train", *TINY, "--dropout", dropout, "--save-every", "5", "--distributed", "--out", str(whole))
-    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1, done.stdout + done.stderr  # one rank speaks
+    done = started(
+        2,
+        "-m",
+        "minigrad.train",
+        *TINY,
+        "--dropout",
+        dropout,
+        "--save-every",
+        "5",
+        "--distributed",
+        "--out",
+        str(whole),
+    )
+    # one rank speaks
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1, done.stdout + done.stderr
     shutil.copytree(whole, cut)
     (cut / "result.json").unlink()
     (cut / "checkpoints" / "step-000008.safetensors").unlink()  # as if it had been stopped after step 5
@@ -136,13 +180,16 @@ def test_a_run_by_two_ranks_goes_on_by_as_many_to_the_bit_or_by_another_number(t
     assert done.returncode == 0, done.stderr
     if ranks == 2:
         assert (cut / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
-    assert last_row(cut)["step"] == 8 and last_row(cut)["loss"] == pytest.approx(last_row(whole)["loss"], rel=1e-5)
+    assert last_row(cut)["step"] == 8 and last_row(cut)["loss"] == pytest.approx(
+        last_row(whole)["loss"], rel=1e-5
+    )
 
 
 @with_mpi
 def test_mistakes_are_said_by_one_rank_and_end_the_job(tmp_path):
     (tmp_path / "full").write_text("something is here")
-    done = started(2, "-m", "minigrad.train", *TINY, "--distributed", "--out", str(tmp_path))  # only rank 0 opens the folder
+    # only rank 0 opens the folder
+    done = started(2, "-m", "minigrad.train", *TINY, "--distributed", "--out", str(tmp_path))
     assert done.returncode == 2 and done.stderr.count("is not empty, and a run is never written over") == 1
     done = started(2, "-m", "minigrad.train", *TINY)
     assert done.returncode == 2 and done.stderr.count("add --distributed") == 1 and done.stdout == ""

@@ -133,7 +133,15 @@ def test_without_a_gradient_the_array_is_handed_out():
         assert (leaf(3) * 2).numpy().shape == (3,)
 
 
-@pytest.mark.parametrize("do", [lambda: leaf(3).cuda(), lambda: leaf(3).to("cuda"), lambda: leaf(3).to("cuda:0", np.float32), lambda: leaf(3).to(device="mps")])
+@pytest.mark.parametrize(
+    "do",
+    [
+        lambda: leaf(3).cuda(),
+        lambda: leaf(3).to("cuda"),
+        lambda: leaf(3).to("cuda:0", np.float32),
+        lambda: leaf(3).to(device="mps"),
+    ],
+)
 def test_there_is_no_gpu(do):
     with refuses(NotImplementedError, "CPU only", ".cuda()", ".to('cpu')"):
         do()
@@ -215,7 +223,12 @@ def test_numpys_ways_around_the_history(do, error, words):
 def test_no_way_around_wrote_anything():
     x, a = leaf(3), np.zeros(3)
     before = x.data.copy()
-    for do in (lambda: np.copyto(x, 1.0), lambda: np.put(x, [0], 1.0), lambda: np.add(x, 1.0, out=a), lambda: np.add.at(x, [0], 1.0)):
+    for do in (
+        lambda: np.copyto(x, 1.0),
+        lambda: np.put(x, [0], 1.0),
+        lambda: np.add(x, 1.0, out=a),
+        lambda: np.add.at(x, [0], 1.0),
+    ):
         with pytest.raises(TypeError):
             do()
     assert (x.data == before).all() and not a.any()
@@ -296,7 +309,11 @@ def test_functional(do, error, words, readable):
 
 def test_masks_may_be_lists_tensors_and_arrays():
     q = leaf(2, 3)
-    for mask in ([[True, False], [True, True]], mg.tensor([[True, False], [True, True]]), np.array([[True, False], [True, True]])):
+    for mask in (
+        [[True, False], [True, True]],
+        mg.tensor([[True, False], [True, True]]),
+        np.array([[True, False], [True, True]]),
+    ):
         assert attend(q, q, q, mask, is_causal=True).tolist() == attend(q, q, q, is_causal=True).tolist()
 
 
@@ -316,8 +333,26 @@ def test_gradcheck(do, error, words):
 def test_what_a_console_cannot_write_does_not_end_a_command(tmp_path):
     """As on Windows, where what is redirected is written in the country's old code page."""
     (tmp_path / "text.txt").write_text("∇ is nabla. " * 400, encoding="utf-8")
-    words = ["text", "--text", str(tmp_path / "text.txt"), "--steps", "2", "--layers", "1", "--d-model", "8", "--heads", "1", "--out", str(tmp_path / "run")]
-    done = subprocess.run([sys.executable, "-m", "minigrad.train", *words], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"})
+    words = [
+        "text",
+        "--text",
+        str(tmp_path / "text.txt"),
+        "--steps",
+        "2",
+        "--layers",
+        "1",
+        "--d-model",
+        "8",
+        "--heads",
+        "1",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "minigrad.train", *words],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"},
+    )
     assert done.returncode == 0, done.stderr
     assert b"?" in done.stdout
 
@@ -325,7 +360,14 @@ def test_what_a_console_cannot_write_does_not_end_a_command(tmp_path):
 @pytest.mark.parametrize("words", [["minigrad.train", "--list"], ["minigrad.runs", "."]])
 def test_a_reader_that_goes_away_is_no_mistake(words, tmp_path):
     root = str(Path(__file__).parent.parent)
-    door = subprocess.Popen([sys.executable, "-m", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": root})
+    door = subprocess.Popen(
+        [sys.executable, "-m", *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": root},
+    )
     door.stdout.close()
     assert door.stderr.read() == "" and door.wait() == 141
     door.stderr.close()

@@ -45,7 +45,9 @@ def test_each_writes_a_png_that_is_readable_at_700_pixels(picture, found):
 def test_without_a_path_there_is_no_picture_and_the_numbers_are_the_same(found, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     numbers = figures.loss_surface()
-    assert np.array_equal(numbers["Adam"], found(figures.loss_surface)[0]["Adam"]) and not list(tmp_path.iterdir())
+    assert np.array_equal(numbers["Adam"], found(figures.loss_surface)[0]["Adam"]) and not list(
+        tmp_path.iterdir()
+    )
 
 
 def test_the_product_of_two_encodings_depends_on_their_distance_alone(found):
@@ -54,15 +56,21 @@ def test_the_product_of_two_encodings_depends_on_their_distance_alone(found):
     for distance in (0, 1, 7, 50):
         diagonal = np.diagonal(similarity, distance)
         assert np.allclose(diagonal, diagonal[0], atol=1e-5)
-    assert np.allclose(np.diagonal(similarity), 1, atol=1e-6) and np.argmax(similarity, 1).tolist() == list(range(100))
+    assert np.allclose(np.diagonal(similarity), 1, atol=1e-6) and np.argmax(similarity, 1).tolist() == list(
+        range(100)
+    )
 
 
 def test_q3_unscaled_scores_of_width_1024_are_nearly_one_hot_and_their_gradient_vanishes(found):
     numbers, _ = found(figures.softmax_saturation)
-    unscaled, scaled = ({what: quartiles[:, 1] for what, quartiles in numbers[name].items()} for name in ("unscaled", "scaled"))
+    unscaled, scaled = (
+        {what: quartiles[:, 1] for what, quartiles in numbers[name].items()}
+        for name in ("unscaled", "scaled")
+    )
     assert unscaled["largest"][-1] > 0.99 and unscaled["gradient"][-1] < 1e-2 * scaled["gradient"][-1]
     assert np.all(np.diff(unscaled["largest"]) > 0) and np.all(np.diff(unscaled["gradient"]) < 0)
-    assert scaled["largest"][-1] < 0.25 and 0.5 < scaled["gradient"][-1] / scaled["gradient"][0] < 2  # whatever the width
+    # whatever the width
+    assert scaled["largest"][-1] < 0.25 and 0.5 < scaled["gradient"][-1] / scaled["gradient"][0] < 2
     assert unscaled["largest"][0] == scaled["largest"][0]  # sqrt(1) = 1
 
 
@@ -71,7 +79,8 @@ def test_each_mask_hides_what_its_name_says(found):
     assert np.array_equal(allowed["causal"], np.tri(4, dtype=bool))
     assert allowed["padding"].tolist() == [[True] * 3 + [False] * 2] * 5
     assert np.array_equal(allowed["causal and padding"], allowed["causal"] & (np.arange(4) < 3))
-    assert allowed["cross-attention"].tolist() == [[True] * 3 + [False] * 2] * 4  # 4 queries, 5 keys: not square
+    # 4 queries, 5 keys: not square
+    assert allowed["cross-attention"].tolist() == [[True] * 3 + [False] * 2] * 4
     assert allowed["with a cache"].tolist() == [[True] * 4 + [False], [True] * 5]  # counted from the last key
 
 
@@ -82,11 +91,15 @@ def test_q10_residuals_carry_the_gradient_to_the_first_layer(found):
     assert 0.2 < reached["post"] < 5 and 1 < reached["pre"] < 10
 
 
-def test_post_norms_last_gradient_stays_large_in_deep_stacks_and_pre_norms_falls_with_the_root_of_the_depth(found):
+def test_post_norms_last_gradient_stays_large_in_deep_stacks_and_pre_norms_falls_with_the_root_of_the_depth(
+    found,
+):
     _, last = found(figures.gradient_by_depth)[0]  # depths 1, 4, 16: each four times the one before
     assert np.all(np.abs(np.log(last["post"][1:] / last["post"][:-1])) < 0.35)
-    assert np.all((0.35 < last["pre"][1:] / last["pre"][:-1]) & (last["pre"][1:] / last["pre"][:-1] < 0.8))  # 1/2 in the limit
-    assert last["post"][-1] > 2 * last["pre"][-1]  # so post-norm without warm-up takes first steps that are too long
+    # 1/2 in the limit
+    assert np.all((0.35 < last["pre"][1:] / last["pre"][:-1]) & (last["pre"][1:] / last["pre"][:-1] < 0.8))
+    # so post-norm without warm-up takes first steps that are too long
+    assert last["post"][-1] > 2 * last["pre"][-1]
 
 
 def test_q8_gradients_fade_with_the_distance_in_an_rnn_and_an_lstm_and_not_in_attention(found):
@@ -100,7 +113,10 @@ def test_q8_gradients_fade_with_the_distance_in_an_rnn_and_an_lstm_and_not_in_at
 
 def test_sgd_and_adam_go_down_and_adam_comes_nearer_to_the_lowest_loss(found):
     numbers, _ = found(figures.loss_surface)
-    start, sgd, adam = (np.linalg.norm(p - numbers["lowest"]) for p in (numbers["SGD"][0], numbers["SGD"][-1], numbers["Adam"][-1]))
+    start, sgd, adam = (
+        np.linalg.norm(p - numbers["lowest"])
+        for p in (numbers["SGD"][0], numbers["SGD"][-1], numbers["Adam"][-1])
+    )
     assert adam < sgd / 2 < start / 4
     row, column = np.unravel_index(numbers["loss"].argmin(), numbers["loss"].shape)
     lowest = numbers["slope"][column], numbers["intercept"][row]
@@ -109,9 +125,13 @@ def test_sgd_and_adam_go_down_and_adam_comes_nearer_to_the_lowest_loss(found):
 
 def test_plain_attentions_memory_grows_fourfold_when_the_length_doubles_and_blocked_twofold(found):
     numbers, _ = found(figures.attention_memory)
-    growth = {name: {what: last / first for what, (first, last) in figures.items()} for name, figures in numbers.items()}
+    growth = {
+        name: {what: last / first for what, (first, last) in figures.items()}
+        for name, figures in numbers.items()
+    }
     assert 3.5 < growth["plain"]["kept"] < 4.1 and 3.4 < growth["plain"]["peak"] < 4.1
-    assert 1.9 < growth["blocked"]["kept"] < 2.1 and 1.4 < growth["blocked"]["peak"] < 2.1  # a block's buffer does not grow
+    # a block's buffer does not grow
+    assert 1.9 < growth["blocked"]["kept"] < 2.1 and 1.4 < growth["blocked"]["peak"] < 2.1
     assert 1024**2 * 4 < numbers["plain"]["kept"][0] < 1.25 * 1024**2 * 4  # the weights, float32
 
 
@@ -131,7 +151,13 @@ def test_without_warm_up_pre_norm_learns_and_post_norm_does_not_and_warm_up_help
 def losses(kind, warm_up=1, lr=3e-3, depth=12, width=32, steps=120):
     """The mean loss of the last twenty steps: twelve layers learn to write eight tokens of sixteen backwards."""
     mg.manual_seed(0)
-    read = nn.Sequential(nn.Embedding(16, width), PositionalEncoding(width), *encoder(depth, width, kind), nn.LayerNorm(width), nn.Linear(width, 16))
+    read = nn.Sequential(
+        nn.Embedding(16, width),
+        PositionalEncoding(width),
+        *encoder(depth, width, kind),
+        nn.LayerNorm(width),
+        nn.Linear(width, 16),
+    )
     optimizer, rng, seen = optim.Adam(read.parameters(), lr), np.random.default_rng(0), []
     schedule = optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / warm_up))
     for _ in range(steps):

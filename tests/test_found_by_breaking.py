@@ -156,11 +156,16 @@ def test_a_copied_model_and_optimizer_go_on_together():
 def test_functional_call_replaces_a_tied_parameter_everywhere():
     model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
     model[1].weight = model[0].weight
-    same(func.functional_call(model, {"0.weight": mg.zeros(2, 2)}, mg.ones(1, 2)), np.zeros((1, 2), np.float32))
+    same(
+        func.functional_call(model, {"0.weight": mg.zeros(2, 2)}, mg.ones(1, 2)), np.zeros((1, 2), np.float32)
+    )
 
 
 def test_a_vector_of_the_wrong_shape_is_refused_by_hvp_and_vjp():
-    for call in (lambda: func.hvp(lambda x: (x**3).sum(), (mg.ones(2),), (mg.ones(1),)), lambda: func.vjp(mg.sin, mg.ones(2))[1](mg.ones(3))):
+    for call in (
+        lambda: func.hvp(lambda x: (x**3).sum(), (mg.ones(2),), (mg.ones(1),)),
+        lambda: func.vjp(mg.sin, mg.ones(2))[1](mg.ones(3)),
+    ):
         with pytest.raises(ValueError, match="shapes"):
             call()
 
@@ -286,7 +291,9 @@ def adam_steps(p, optimizer, gradients):
     return p.data
 
 
-@pytest.mark.parametrize("copied", (lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy), ids=("pickle", "deepcopy"))
+@pytest.mark.parametrize(
+    "copied", (lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy), ids=("pickle", "deepcopy")
+)
 def test_a_copied_optimizer_remembers_what_it_does(copied):
     p = mg.tensor([1.0, 2.0], dtype=np.float64, requires_grad=True)
     o = optim.Adam([p], lr=0.1)
@@ -368,7 +375,9 @@ def test_states_that_do_not_fit_are_sentences():
     p.grad = mg.ones(2)
     o.step()
     p.data, p.grad = np.ones(4, np.float32), mg.ones(4)
-    with pytest.raises(RuntimeError, match=r"remembers exp_avg of shape \(2,\) for a parameter that has \(4,\)"):
+    with pytest.raises(
+        RuntimeError, match=r"remembers exp_avg of shape \(2,\) for a parameter that has \(4,\)"
+    ):
         o.step()
     with pytest.raises(ValueError, match="lr must be a number"):
         optim.SGD([p], lr=mg.tensor(0.1))
@@ -391,7 +400,9 @@ def test_anomalies_of_functions_of_several_values_are_found(monkeypatch):
     w = leaf(3, 4)
     with mg.detect_anomaly(), pytest.raises(mg.anomaly.AnomalyError, match="written into"):
         y, z = (x @ mg.ones(6, 4)).chunk(2, -1)
-        states, _ = F.lstm_states(mg.ones(2, 1, 4), mg.ones(1, 1), mg.ones(1, 1), (v := mg.ones(4, 1, requires_grad=True)))
+        states, _ = F.lstm_states(
+            mg.ones(2, 1, 4), mg.ones(1, 1), mg.ones(1, 1), (v := mg.ones(4, 1, requires_grad=True))
+        )
         v.data[0] = 9
         (states.sum() + y.sum() + z.sum() + w.sum()).backward()
 
@@ -421,7 +432,16 @@ def test_settings_that_cannot_be_are_sentences_before_anything_starts(recipe, se
     {"vocabulary": {"reserved": 0, "merges": ["97 98", "97 98"]}}, {"vocabulary": {"reserved": -5, "merges": []}},
 ), ids=str)  # fmt: skip
 def test_a_runs_settings_changed_by_hand_are_a_sentence(change, tmp_path):
-    settings = {"steps": 1, "batch_size": 2, "d_model": 8, "layers": 1, "heads": 1, "d_ff": 8, "context": 8, "vocabulary": "abc"}
+    settings = {
+        "steps": 1,
+        "batch_size": 2,
+        "d_model": 8,
+        "layers": 1,
+        "heads": 1,
+        "d_ff": 8,
+        "context": 8,
+        "vocabulary": "abc",
+    }
     saving.save_json(tmp_path / "config.json", {"recipe": "text", "seed": 0, "settings": settings | change})
     saving.save_tensors(tmp_path / "model.safetensors", {})
     with pytest.raises((recipes.RecipeProblem, RuntimeError), match="does not fit"):
@@ -431,7 +451,22 @@ def test_a_runs_settings_changed_by_hand_are_a_sentence(change, tmp_path):
 def test_a_text_of_long_tokens_that_is_too_short_is_a_sentence(tmp_path, capsys):
     rng = np.random.default_rng(0)
     (tmp_path / "z.txt").write_text("a" * 9000 + "".join(rng.choice(list("bcdefgh"), 1000)))
-    assert train.main(["text", "--text", str(tmp_path / "z.txt"), "--tokens", "bpe", "--vocab-size", "300", "--context", "100"]) == 2
+    assert (
+        train.main(
+            [
+                "text",
+                "--text",
+                str(tmp_path / "z.txt"),
+                "--tokens",
+                "bpe",
+                "--vocab-size",
+                "300",
+                "--context",
+                "100",
+            ]
+        )
+        == 2
+    )
     assert "its first nine tenths" in capsys.readouterr().err
 
 

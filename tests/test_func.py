@@ -132,6 +132,18 @@ def test_transforms_equal_torch_func(name):
     mx, mv, tx, tv = mg.tensor(x), mg.tensor(v), torch.tensor(x), torch.tensor(v)
     near(func.grad(ours)(mx), torch.func.grad(theirs)(tx).numpy(), 1e-10)
     near(func.hessian(ours)(mx), torch.func.jacrev(torch.func.grad(theirs))(tx).numpy(), 1e-9)
-    near(func.hvp(ours, (mx,), (mv,))[1][0], torch.func.vjp(torch.func.grad(theirs), tx)[1](tv)[0].numpy(), 1e-9)
-    near(func.jvp(func.grad(ours), (mx,), (mv,))[1], torch.func.vjp(torch.func.grad(theirs), tx)[1](tv)[0].numpy(), 1e-9)
-    near(func.grad(lambda x: func.jvp(ours, (x,), (mv,))[1])(mx), torch.func.vjp(torch.func.grad(theirs), tx)[1](tv)[0].numpy(), 1e-9)
+    near(
+        func.hvp(ours, (mx,), (mv,))[1][0],
+        torch.func.vjp(torch.func.grad(theirs), tx)[1](tv)[0].numpy(),
+        1e-9,
+    )
+    near(
+        func.jvp(func.grad(ours), (mx,), (mv,))[1],
+        torch.func.vjp(torch.func.grad(theirs), tx)[1](tv)[0].numpy(),
+        1e-9,
+    )
+    near(
+        func.grad(lambda x: func.jvp(ours, (x,), (mv,))[1])(mx),
+        torch.func.vjp(torch.func.grad(theirs), tx)[1](tv)[0].numpy(),
+        1e-9,
+    )

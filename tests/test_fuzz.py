@@ -8,7 +8,18 @@ import fuzzing
 import numpy as np
 import pytest
 
-READERS = ("safetensors", "weights of a run", "checkpoint", "config.json", "tokenizer JSON", "pairs", "text", "metrics.jsonl", "config.toml", "list of runs")
+READERS = (
+    "safetensors",
+    "weights of a run",
+    "checkpoint",
+    "config.json",
+    "tokenizer JSON",
+    "pairs",
+    "text",
+    "metrics.jsonl",
+    "config.toml",
+    "list of runs",
+)
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +35,17 @@ def test_every_reader_is_tried(files):
 def test_a_reader_gives_a_result_or_a_sentence(files, reader):
     """And starts no program, unpickles nothing, writes nowhere else, and comes to an end."""
     tried, refused = fuzzing.fuzz(*files.inputs()[reader], files.folder, count=60)
-    assert tried >= 60 and (refused or reader in ("metrics.jsonl", "list of runs"))  # a log is read as far as it is whole, and a run is listed in any case
+    # a log is read as far as it is whole, and a run is listed in any case
+    assert tried >= 60 and (refused or reader in ("metrics.jsonl", "list of runs"))
 
 
 def test_valid_files_are_read(files):
     files.weights_of_a_run(files.weights)
     files.config_of_a_run(fuzzing.json.dumps(files.config).encode())
     files.config_of_a_run(fuzzing.json.dumps(files.other).encode())
-    files.written(lambda path: np.testing.assert_array_equal(fuzzing.checkpoints.read(path).state["list"][0], range(3)))(files.checkpoint)
+    files.written(
+        lambda path: np.testing.assert_array_equal(fuzzing.checkpoints.read(path).state["list"][0], range(3))
+    )(files.checkpoint)
 
 
 def test_the_watch_would_see_a_crash_a_hang_and_code_that_runs(files, monkeypatch):
@@ -60,4 +74,6 @@ def test_the_watch_would_see_a_crash_a_hang_and_code_that_runs(files, monkeypatc
 @pytest.mark.slow
 def test_thousands_of_inputs_with_little_memory():
     run = subprocess.run([sys.executable, fuzzing.__file__, "2000"], capture_output=True, text=True)
-    assert run.returncode == 0 and "20,000 inputs, 0 readers with crashes or hangs" in run.stdout, run.stdout + run.stderr
+    assert run.returncode == 0 and "20,000 inputs, 0 readers with crashes or hangs" in run.stdout, (
+        run.stdout + run.stderr
+    )

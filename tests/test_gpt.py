@@ -26,7 +26,8 @@ def test_gradients_of_every_parameter_entry_by_entry(pads):
 @pytest.mark.parametrize("dropout", (0.0, 0.2))
 def test_gradients_along_random_directions(dropout):
     assert gradcheck(Loss(gpt(dropout=dropout)), fast=True)
-    assert gradcheck(Loss(shaken(gpt(dropout=dropout))), fast=True, order=2)  # first values of 0.02 are too curved for differences
+    # first values of 0.02 are too curved for differences
+    assert gradcheck(Loss(shaken(gpt(dropout=dropout))), fast=True, order=2)
 
 
 def test_kernels_and_definitions_agree():
@@ -90,7 +91,9 @@ def test_more_than_the_context_is_refused():
 def test_the_names_are_gpt2s():
     names = {name for name, _ in gpt(num_layers=1).named_parameters()}
     parts = ("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")
-    assert names == {"wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias"} | {f"h.0.{p}.{k}" for p in parts for k in ("weight", "bias")}
+    assert names == {"wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias"} | {
+        f"h.0.{p}.{k}" for p in parts for k in ("weight", "bias")
+    }
 
 
 def test_gpt2_small_has_its_124_million_parameters():
@@ -108,7 +111,8 @@ def test_first_values_are_gpt2s():
 def check_first_values(model, std):
     for name, p in model.named_parameters():
         if p.ndim > 1:
-            expected = 0.02 if name.startswith("w") else std / 4 if name.endswith("c_proj.weight") else std  # 4 = sqrt(2 * 8 layers)
+            # 4 = sqrt(2 * 8 layers)
+            expected = 0.02 if name.startswith("w") else std / 4 if name.endswith("c_proj.weight") else std
             assert abs(p.data.std() / expected - 1) < 0.1, name
         else:
             assert (p.data == (1 if "ln_" in name and name.endswith("weight") else 0)).all(), name
@@ -140,12 +144,16 @@ def test_the_gradient_of_the_tied_embedding_is_the_sum_of_its_uses():
 
 
 def test_it_is_gpt2_as_plain_pytorch_writes_it():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
+    torch = pytest.importorskip(
+        "torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+    )
     ours, rows = shaken(gpt(num_layers=3)), tokens(2, 8)
     theirs = {name: torch.tensor(p.data, requires_grad=True) for name, p in ours.named_parameters()}
     logits = plain_gpt2(torch, theirs, torch.tensor(rows[:, :-1]), heads=2, layers=3)
     near(ours(rows[:, :-1]), logits, 1e-12)
-    loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCABULARY), torch.tensor(rows[:, 1:]).reshape(-1))
+    loss = torch.nn.functional.cross_entropy(
+        logits.reshape(-1, VOCABULARY), torch.tensor(rows[:, 1:]).reshape(-1)
+    )
     loss.backward()
     Loss(ours, rows)().backward()
     for name, p in ours.named_parameters():
@@ -164,7 +172,10 @@ def plain_gpt2(torch, p, x, heads, layers):
 
     x = p["wte.weight"][x] + p["wpe.weight"][:T]
     for i in range(layers):
-        q, k, v = (a.unflatten(-1, (heads, -1)).transpose(1, 2) for a in linear(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn").split(x.shape[-1], -1))
+        q, k, v = (
+            a.unflatten(-1, (heads, -1)).transpose(1, 2)
+            for a in linear(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn").split(x.shape[-1], -1)
+        )
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         scores = scores.masked_fill(torch.ones(T, T).tril() == 0, -math.inf)
         x = x + linear((scores.softmax(-1) @ v).transpose(1, 2).flatten(2), f"h.{i}.attn.c_proj")
@@ -176,8 +187,15 @@ def plain_gpt2(torch, p, x, heads, layers):
 def test_published_weights_are_read_with_their_conv1d_matrices_turned_and_their_masks_left_out():
     model, other = shaken(gpt()), gpt()
     turned = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
-    published = {f"transformer.{name}": t.data.T.copy() if name.endswith(turned) else t.data for name, t in model.state_dict().items()}
-    published |= {"lm_head.weight": model.wte.weight.data, "transformer.h.0.attn.bias": np.tri(9), "transformer.h.0.attn.masked_bias": 1e4}
+    published = {
+        f"transformer.{name}": t.data.T.copy() if name.endswith(turned) else t.data
+        for name, t in model.state_dict().items()
+    }
+    published |= {
+        "lm_head.weight": model.wte.weight.data,
+        "transformer.h.0.attn.bias": np.tri(9),
+        "transformer.h.0.attn.masked_bias": 1e4,
+    }
     with refuses(RuntimeError, "models.gpt.from_gpt2_state(state)"):
         other.load_state_dict(published)
     other.load_state_dict(from_gpt2_state(published))

@@ -8,7 +8,16 @@ import minigrad as mg
 from minigrad import autograd, nn
 from minigrad import functional as F
 from minigrad import random as streams
-from minigrad.gradcheck import FLOOR, TOLERANCE, GradcheckError, Sample, check, gradcheck, gradgradcheck, relative_error
+from minigrad.gradcheck import (
+    FLOOR,
+    TOLERANCE,
+    GradcheckError,
+    Sample,
+    check,
+    gradcheck,
+    gradgradcheck,
+    relative_error,
+)
 from minigrad.gradcheck import __main__ as door
 from minigrad.nn import Parameter
 
@@ -56,7 +65,10 @@ def test_a_check_in_which_every_gradient_is_zero_is_vacuous(fun):
 
 def test_one_gradient_that_is_zero_among_others_is_not_vacuous_and_is_noted():
     assert gradcheck(lambda x, y: x * x + 0 * y, [leaf(3), leaf(3, seed=1)])
-    assert [r.note for r in check(lambda x, y: x * x + 0 * y, [leaf(3), leaf(3, seed=1)])] == ["", "zero gradient"]
+    assert [r.note for r in check(lambda x, y: x * x + 0 * y, [leaf(3), leaf(3, seed=1)])] == [
+        "",
+        "zero gradient",
+    ]
 
 
 # ---------------------------------------------------------------- what it leaves as it was
@@ -111,7 +123,9 @@ def test_dropout_keeps_its_mask_throughout_and_two_droppings_differ():
 def test_the_incoming_gradient_is_random_so_that_a_sum_that_is_constant_hides_nothing(monkeypatch):
     seen = []
     right = F.softmax.kernel.backward
-    monkeypatch.setattr(F.softmax.kernel, "backward", lambda g, *args: seen.append(np.array(g)) or right(g, *args))
+    monkeypatch.setattr(
+        F.softmax.kernel, "backward", lambda g, *args: seen.append(np.array(g)) or right(g, *args)
+    )
     assert gradcheck(F.softmax, [leaf(2, 3)])
     assert all(len(np.unique(g)) == 6 for g in seen) and seen
 
@@ -148,7 +162,9 @@ def test_kinks_are_skipped_and_counted(fun, at, kinks):
     x = mg.tensor(at, dtype=np.float64, requires_grad=True)
     (result,) = check(fun, [x])
     assert result.kinks == kinks and result.error < TOLERANCE
-    assert result.note.startswith(f"{kinks} kinks skipped" if kinks else "") and ("kinks" in result.note) == (kinks > 0)
+    assert result.note.startswith(f"{kinks} kinks skipped" if kinks else "") and ("kinks" in result.note) == (
+        kinks > 0
+    )
 
 
 def test_error_is_relative_to_the_largest_gradient_with_a_floor():
@@ -173,7 +189,9 @@ def test_the_worst_entry_is_named_with_both_values():
         gradcheck(wrong_in_one_place, [x, y])
     sentence = str(caught.value)
     assert (
-        f"input 1: backward gives {5 * seed[1, 2]:.8g} at index (1, 2), finite differences {2 * seed[1, 2]:.5g}"[:60]
+        f"input 1: backward gives {5 * seed[1, 2]:.8g} at index (1, 2), finite differences {2 * seed[1, 2]:.5g}"[
+            :60
+        ]
         in sentence
     )
     assert "1 of 2 tensors are wrong" in sentence
@@ -197,7 +215,11 @@ def test_a_wrong_parameter_is_named_by_its_path(monkeypatch):
 @pytest.mark.parametrize("bad", (np.nan, np.inf))
 @pytest.mark.parametrize("where", ("somewhere", "everywhere"))
 def test_a_nan_or_inf_gradient_is_wrong_and_never_passes(monkeypatch, bad, where):
-    spoil(monkeypatch, np.exp, lambda dx: dx * bad if where == "everywhere" else np.where(np.arange(3) == 1, bad, dx))
+    spoil(
+        monkeypatch,
+        np.exp,
+        lambda dx: dx * bad if where == "everywhere" else np.where(np.arange(3) == 1, bad, dx),
+    )
     with pytest.raises(GradcheckError, match="wrong for input 0"):
         gradcheck(mg.exp, [leaf(3)])
 
@@ -223,7 +245,9 @@ WRONG = {
 def test_wrong_rules_are_caught(monkeypatch, how, fun, call, shapes, position):
     inputs = [leaf(*shape, seed=i) for i, shape in enumerate(shapes)]
     assert gradcheck(call, inputs)
-    spoil(monkeypatch, fun, (lambda d: d * 0.5) if fun is np.sum and how == "reversed" else WRONG[how], position)
+    spoil(
+        monkeypatch, fun, (lambda d: d * 0.5) if fun is np.sum and how == "reversed" else WRONG[how], position
+    )
     with pytest.raises(GradcheckError):
         gradcheck(call, inputs)
 
@@ -244,7 +268,10 @@ def test_fast_mode_asks_for_few_evaluations_however_many_entries():
 
 
 def test_a_value_kept_on_the_side_passes_first_order_and_is_caught_at_second(monkeypatch):
-    row = autograd.Row(np.tanh, (lambda g, y, _x: g * (1 - (y * y).detach()) if isinstance(y, mg.Tensor) else g * (1 - y * y),))
+    row = autograd.Row(
+        np.tanh,
+        (lambda g, y, _x: g * (1 - (y * y).detach()) if isinstance(y, mg.Tensor) else g * (1 - y * y),),
+    )
     monkeypatch.setitem(autograd.RULES, np.tanh, row)
     assert gradcheck(mg.tanh, [leaf(3)])
     with pytest.raises(GradcheckError):
@@ -280,7 +307,8 @@ def test_the_door_ends_with_one_and_names_what_is_wrong_when_a_rule_is_spoiled(m
     assert "wrong: input 0: backward gives" in out
     wrong = [line for line in out.splitlines() if "wrong:" in line]
     assert wrong and all(
-        line.startswith(("kernel", "layer")) and "softmax" in line.lower() and "log_softmax" not in line for line in wrong
+        line.startswith(("kernel", "layer")) and "softmax" in line.lower() and "log_softmax" not in line
+        for line in wrong
     )
 
 
@@ -296,7 +324,9 @@ def test_the_door_knows_groups_and_every_sample_has_one_of_them(capsys):
     assert "2 checked" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("sample", [s for s in door.all_samples() if s.group in ("layer", "block")], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "sample", [s for s in door.all_samples() if s.group in ("layer", "block")], ids=lambda s: s.name
+)
 def test_every_sample_of_layers_and_blocks_is_right_at_both_orders(sample: Sample):
     fun, inputs = sample.make(np.random.default_rng(0))
     for order in (1, 2):

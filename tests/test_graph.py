@@ -47,7 +47,9 @@ def test_1_the_older_sibling_used_last():
     assert slope(fun, 2.0) == 15 + 24 + 14
 
 
-@pytest.mark.parametrize("fun, expected", [(lambda x: x + x, 2), (lambda x: x + 2 * x, 3), (lambda x: x + x + x * x, 8)])
+@pytest.mark.parametrize(
+    "fun, expected", [(lambda x: x + x, 2), (lambda x: x + 2 * x, 3), (lambda x: x + x + x * x, 8)]
+)
 def test_2_accumulating_into_shared_gradients(fun, expected):
     assert slope(fun, [3.0, 3.0]) == [expected] * 2
 
@@ -203,7 +205,9 @@ def test_7_a_single_number_of_any_rank_needs_none(shape):
     same(x.grad, np.full(shape, 2.0))
 
 
-@pytest.mark.parametrize("seed", [np.ones(2), np.ones((3, 1)), np.float64(1), np.ones(3, int), np.ones(3, bool)])
+@pytest.mark.parametrize(
+    "seed", [np.ones(2), np.ones((3, 1)), np.float64(1), np.ones(3, int), np.ones(3, bool)]
+)
 def test_7_a_seed_of_the_wrong_shape_or_dtype(seed):
     with refuses(RuntimeError, "(3,)", str(seed.shape), str(seed.dtype), "floating point"):
         (leaf(3) * 2).backward(seed)
@@ -243,7 +247,9 @@ SQUARE = {"inv", "inverse", "det", "logdet", "slogdet", "cholesky", "matrix_powe
 @pytest.mark.parametrize("name", sorted(n for n in public.__all__ if hasattr(Tensor, n)))
 def test_8_every_method_has_a_gradient_or_gives_no_floats(name):
     shape = (3, 3) if name in SQUARE else OTHER_SHAPES.get(name, (2, 3))
-    array = np.random.default_rng(0).uniform(0.2, 0.9, shape) + (np.eye(3) if name in SQUARE else name in ("arccosh", "acosh"))
+    array = np.random.default_rng(0).uniform(0.2, 0.9, shape) + (
+        np.eye(3) if name in SQUARE else name in ("arccosh", "acosh")
+    )
     x = mg.tensor(array, requires_grad=True)
     y = getattr(x, name)(*((x,) if name in OTHER_SHAPES else unary_arguments(name)))
     if type(y) is bool:
@@ -258,7 +264,8 @@ def test_8_every_method_has_a_gradient_or_gives_no_floats(name):
 
 
 UNARY_UFUNCS = sorted(
-    {f for f in vars(np).values() if isinstance(f, np.ufunc) and f.nin == 1 and f.nout == 1}, key=lambda f: f.__name__
+    {f for f in vars(np).values() if isinstance(f, np.ufunc) and f.nin == 1 and f.nout == 1},
+    key=lambda f: f.__name__,
 )
 
 
@@ -283,9 +290,18 @@ def test_8_every_ufunc_of_numpy_has_a_rule_or_says_that_it_has_none(ufunc):
         same(ufunc(x.detach()), bare)
 
 
-@pytest.mark.parametrize("fun", [np.cross, np.kron, np.diff, np.linalg.eigh, np.unwrap, np.gradient, np.percentile, np.sinc], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "fun",
+    [np.cross, np.kron, np.diff, np.linalg.eigh, np.unwrap, np.gradient, np.percentile, np.sinc],
+    ids=lambda f: f.__name__,
+)
 def test_8_functions_of_numpy_without_a_rule_say_so(fun):
-    args = {np.cross: (leaf(3), leaf(3)), np.kron: (leaf(3), leaf(3)), np.linalg.eigh: (leaf(3, 3),), np.percentile: (leaf(3), 50)}.get(fun, (leaf(3),))
+    args = {
+        np.cross: (leaf(3), leaf(3)),
+        np.kron: (leaf(3), leaf(3)),
+        np.linalg.eigh: (leaf(3, 3),),
+        np.percentile: (leaf(3), 50),
+    }.get(fun, (leaf(3),))
     with refuses(NotImplementedError, "no rule"):
         fun(*args)
 
@@ -874,7 +890,10 @@ def test_a_rule_of_the_wrong_shape_is_named():
     def doubled(x):
         return x * 2
 
-    with row_of(doubled, Row(doubled, (lambda g, _y, _x: np.ones((4, 4)),))), pytest.raises(AssertionError, match=r"doubled.*\(4, 4\).*\(3,\)"):
+    with (
+        row_of(doubled, Row(doubled, (lambda g, _y, _x: np.ones((4, 4)),))),
+        pytest.raises(AssertionError, match=r"doubled.*\(4, 4\).*\(3,\)"),
+    ):
         apply(doubled, leaf(3)).sum().backward()
 
 

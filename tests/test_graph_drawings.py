@@ -73,7 +73,10 @@ def test_each_arrow_has_a_fellow_that_brings_the_gradient_back():
     drawing = graph(L, names=names)
     (a,), (product,) = boxes_with(drawing, "a value"), boxes_with(drawing, "value −6")
     arrows = words(drawing)[1]
-    assert [(back, text) for start, end, text, back in arrows if (start, end) == (a, product)] == [(False, ""), (True, "6")]
+    assert [(back, text) for start, end, text, back in arrows if (start, end) == (a, product)] == [
+        (False, ""),
+        (True, "6"),
+    ]
     assert sum(back for *_, back in arrows) == sum(not back for *_, back in arrows) == 6
     assert not any(back for *_, back in words(graph(L, backward=False))[1])
 
@@ -95,7 +98,7 @@ def test_broadcasting_undone_is_said():
 def test_a_matrix_is_shown_in_rows_and_a_large_one_by_its_shape():
     x, w = mg.tensor([[1.0, 2.0], [3.0, 4.5]], requires_grad=True), leaf(7, 2)
     boxes, _ = words(graph((w @ x).sum(), names=dict(x=x, w=w)))
-    g, = mg.grad((w @ x).sum(), [x])
+    (g,) = mg.grad((w @ x).sum(), [x])
     texts = " ".join(text for row in numbers(g.data) for text in row)
     assert f"x value gradient 1.00 2.00 3.00 4.50 {texts}" in boxes.values()
     largest = np.abs(mg.grad((w @ x).sum(), [w])[0].data).max()
@@ -103,7 +106,15 @@ def test_a_matrix_is_shown_in_rows_and_a_large_one_by_its_shape():
 
 
 def test_numbers_are_short_and_true():
-    assert [number(x) for x in (-0.0, 2.0, -1.23456, 1e-9, np.inf, 3, True)] == ["0", "2", "−1.23", "1e−09", "inf", "3", "True"]
+    assert [number(x) for x in (-0.0, 2.0, -1.23456, 1e-9, np.inf, 3, True)] == [
+        "0",
+        "2",
+        "−1.23",
+        "1e−09",
+        "inf",
+        "3",
+        "True",
+    ]
     assert numbers(np.array([0.5, 0.0123, 0.0])) == [["0.500", "0.012", "0"]]
     assert numbers(np.array([[1.0, -np.inf]])) == [["1", "−inf"]]
     assert numbers(np.array([1e-9, 0.0])) == [["1e−09", "0"]]
@@ -111,7 +122,17 @@ def test_numbers_are_short_and_true():
 
 def test_a_constant_is_not_rounded_to_another():
     told = [1.0001, 2.0, -0.5, 1e-5, 0.1, 123456789.25, np.float32(0.1), np.array(1.00001), 7]
-    assert [exact(x) for x in told] == ["1.0001", "2", "−0.5", "1e−05", "0.1", "123456789.25", "0.1", "1.00001", "7"]
+    assert [exact(x) for x in told] == [
+        "1.0001",
+        "2",
+        "−0.5",
+        "1e−05",
+        "0.1",
+        "123456789.25",
+        "0.1",
+        "1.00001",
+        "7",
+    ]
     assert [exact(x) for x in (np.nan, -np.inf, 1 / 3)] == ["nan", "−inf", "0.3333333333333333"]
     y = (leaf(3) * 1.0001).sum()
     assert "1.0001" in words(graph(y))[0].values()
@@ -129,7 +150,9 @@ def test_names_come_from_the_model_or_from_locals():
 def test_functions_of_several_values():
     x = leaf(2, 6)
     (a, b), parts = x.chunk(2, -1), x.split([1, 5], -1)
-    assert "split 2 of 2 × 3" in " ".join(text.replace(" shape", "") for text in words(graph((a * b).sum()))[0].values())
+    assert "split 2 of 2 × 3" in " ".join(
+        text.replace(" shape", "") for text in words(graph((a * b).sum()))[0].values()
+    )
     assert "2 values" in graph(parts[0].sum()).source
 
 
@@ -144,9 +167,11 @@ def test_a_long_name_is_cut_in_its_box_and_whole_in_the_tooltip():
     setattr(model, path, nn.Linear(2, 2))
     x = leaf(1, 2)
     source = graph(getattr(model, path)(x * 1).sum(), model, names={name: x}).source
-    assert "<B>xxxxxxxxxxx…yyyyyyyyyyyy</B>" in source and f'tooltip={name}' in source.replace('"', "")
+    assert "<B>xxxxxxxxxxx…yyyyyyyyyyyy</B>" in source and f"tooltip={name}" in source.replace('"', "")
     drawing = graph(getattr(model, path)(x).sum(), model, depth=1)
-    assert max(map(len, words(drawing)[0].values())) < 100 and f"tooltip={path}" in drawing.source.replace('"', "")
+    assert max(map(len, words(drawing)[0].values())) < 100 and f"tooltip={path}" in drawing.source.replace(
+        '"', ""
+    )
 
 
 def broken_loss(n=5):
@@ -169,7 +194,9 @@ def test_a_closed_module_says_that_its_value_is_not_finite():
     model, x = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), mg.tensor([[np.inf, 1.0]])
     with np.errstate(all="ignore"):
         loss = model(x).sum()
-    assert "NaN or infinite" in next(text for text in words(graph(loss, model, depth=1))[0].values() if "Linear" in text)
+    assert "NaN or infinite" in next(
+        text for text in words(graph(loss, model, depth=1))[0].values() if "Linear" in text
+    )
 
 
 # ---------------------------------------------------------------- models
@@ -179,7 +206,10 @@ def test_the_encoder_decoder_at_depth_1():
     model, loss = encoder_decoder()
     drawing = graph(loss, model, depth=1)
     boxes = words(drawing)[0].values()
-    assert "encoder.0 … 3 EncoderLayer ×4 1 × 3 × 8" in boxes and "decoder.0 … 3 DecoderLayer ×4 1 × 4 × 8" in boxes
+    assert (
+        "encoder.0 … 3 EncoderLayer ×4 1 × 3 × 8" in boxes
+        and "decoder.0 … 3 DecoderLayer ×4 1 × 4 × 8" in boxes
+    )
     assert sum("PositionalEncoding" in box for box in boxes) == 2  # one for the source, one for the target
     assert sum("embedding.weight" in box for box in boxes) == 1  # shared three times over
     assert "modules at depth 1 are one box each" in drawing.caption and "self_attention" not in drawing.source
@@ -187,7 +217,9 @@ def test_the_encoder_decoder_at_depth_1():
 
 def test_memory_goes_from_the_encoder_to_the_decoder_and_its_gradient_back():
     drawing = graph(*reversed(encoder_decoder()), depth=1)
-    (encoder,), (decoder,), (weight,) = (boxes_with(drawing, text) for text in ("EncoderLayer", "DecoderLayer", "embedding.weight"))
+    (encoder,), (decoder,), (weight,) = (
+        boxes_with(drawing, text) for text in ("EncoderLayer", "DecoderLayer", "embedding.weight")
+    )
     arrows = words(drawing)[1]
     assert [back for start, end, _, back in arrows if (start, end) == (encoder, decoder)] == [False, True]
     assert sorted(text for start, _, text, back in arrows if start == weight and back) == ["", "+=", "+="]
@@ -204,7 +236,10 @@ def test_one_level_more_shows_what_is_in_a_layer():
 
 def test_a_module_that_runs_in_parts_names_them():
     boxes = words(graph(*reversed(encoder_decoder(norm="pre")), depth=2))[0].values()
-    assert sum("residual1.norm LayerNorm" in box for box in boxes) == 2 and sum("residual1 Residual" in box for box in boxes) == 2
+    assert (
+        sum("residual1.norm LayerNorm" in box for box in boxes) == 2
+        and sum("residual1 Residual" in box for box in boxes) == 2
+    )
 
 
 class Repeated(nn.Module):
@@ -224,7 +259,10 @@ class Repeated(nn.Module):
 def test_calls_in_a_row_are_one_box_and_the_caption_says_so():
     model = Repeated(in_a_row=True)
     drawing = graph(model(leaf(1, 2)).sum(), model, depth=1)
-    assert len(boxes_with(drawing, "Linear")) == 1 and "called several times in a row: one box" in drawing.caption
+    assert (
+        len(boxes_with(drawing, "Linear")) == 1
+        and "called several times in a row: one box" in drawing.caption
+    )
     model = Repeated(in_a_row=False)
     assert len(boxes_with(graph(model(leaf(1, 2)).sum(), model, depth=1), "Linear")) == 3
 
@@ -242,6 +280,7 @@ def test_layers_that_differ_are_not_drawn_as_one():
 
 def test_a_layer_that_looks_further_back_is_not_folded():
     """Each block adds the first block's value: drawn as one, that arrow would be lost."""
+
     class Far(nn.Module):
         def __init__(self):
             self.h = nn.ModuleList(nn.Linear(3, 3) for _ in range(3))
@@ -259,12 +298,19 @@ def test_every_op_of_a_small_gpt_in_frames():
     model = GPT(11, 8, 2, 3, 6, 0.0)
     loss = F.cross_entropy(model(np.array([[1, 2, 3, 4]]))[0], np.array([2, 3, 4, 5]))
     source = graph(loss, model).source
-    assert "<B>h.0 … 2</B>" in source and "×3" in source and "<B>attn</B>" in source and 'tooltip="h.0.attn.c_proj.weight"' in source
+    assert (
+        "<B>h.0 … 2</B>" in source
+        and "×3" in source
+        and "<B>attn</B>" in source
+        and 'tooltip="h.0.attn.c_proj.weight"' in source
+    )
     assert "h.1" not in source
 
 
 def test_the_way_to_a_module_in_levels():
-    assert levels("") == () and levels("h.0.attn.c_proj") == ("h.0", "attn", "c_proj") and levels("0") == ("0",)
+    assert (
+        levels("") == () and levels("h.0.attn.c_proj") == ("h.0", "attn", "c_proj") and levels("0") == ("0",)
+    )
 
 
 # ---------------------------------------------------------------- limits, in sentences
@@ -290,7 +336,9 @@ def test_a_value_that_is_no_single_number():
     x = leaf(3)
     drawing = graph(x * x)
     assert "Forward only" in drawing.caption and not any(back for *_, back in words(drawing)[1])
-    assert "gradient 2" in words(graph(mg.tensor([1.0], requires_grad=True) * 2, gradient=np.ones(1)))[0]["n1"]
+    assert (
+        "gradient 2" in words(graph(mg.tensor([1.0], requires_grad=True) * 2, gradient=np.ones(1)))[0]["n1"]
+    )
 
 
 def test_misuse_is_a_sentence():
@@ -341,7 +389,9 @@ def test_files(tmp_path):
 
 def test_dot_is_asked_before_graphviz_pure(monkeypatch):
     there = {"dot", "graphviz-pure"}
-    monkeypatch.setattr(module.shutil, "which", lambda name, path=None: f"/somewhere/{name}" if name in there else None)
+    monkeypatch.setattr(
+        module.shutil, "which", lambda name, path=None: f"/somewhere/{name}" if name in there else None
+    )
     assert module.renderer() == "/somewhere/dot"
     there.remove("dot")
     assert module.renderer() == "/somewhere/graphviz-pure"

@@ -15,7 +15,21 @@ from minigrad.trainer import NotFinite, Recipe, Training, fit
 from models import recipes
 from models.recipes import load_run
 
-SMALL = ["dates", "--steps", "6", "--layers", "1", "--d-model", "16", "--d-ff", "16", "--heads", "2", "--batch-size", "8"]
+SMALL = [
+    "dates",
+    "--steps",
+    "6",
+    "--layers",
+    "1",
+    "--d-model",
+    "16",
+    "--d-ff",
+    "16",
+    "--heads",
+    "2",
+    "--batch-size",
+    "8",
+]
 
 
 class Root(nn.Module):
@@ -52,7 +66,11 @@ def test_a_nan_of_the_forward_pass_is_named_with_op_layer_and_line():
     recipe.bad = {3: -100.0}
     sentence = broken(recipe)
     assert "The loss became nan at step 4." in sentence and "with the same random numbers" in sentence
-    assert "In the forward pass, in 2 (Root): sqrt made a NaN" in sentence and "test_health.py, line" in sentence and "return mg.sqrt(x)" in sentence
+    assert (
+        "In the forward pass, in 2 (Root): sqrt made a NaN" in sentence
+        and "test_health.py, line" in sentence
+        and "return mg.sqrt(x)" in sentence
+    )
     assert "add a small number under it" in sentence and "--lr 0.0003" in sentence
 
 
@@ -61,13 +79,18 @@ def test_an_inf_of_the_reverse_pass_is_named_too():
     recipe.model = lambda: nn.Sequential(nn.Linear(1, 1), Root())
     recipe.loss = lambda model, batch: model[1](model[0](batch) * 0).sum()
     sentence = broken(recipe)
-    assert "The gradient became nan at step 1." in sentence and "In the reverse pass, in 1 (Root): backward of sqrt made a" in sentence
+    assert (
+        "The gradient became nan at step 1." in sentence
+        and "In the reverse pass, in 1 (Root): backward of sqrt made a" in sentence
+    )
 
 
 def test_what_stands_outside_of_all_layers_and_what_was_put_in():
     recipe = Rooted({})
     recipe.loss = lambda model, batch: mg.log(model[1](batch) * 0).sum()
-    assert "In the forward pass, outside the model's layers, such as in the loss: log made an inf" in broken(recipe)
+    assert "In the forward pass, outside the model's layers, such as in the loss: log made an inf" in broken(
+        recipe
+    )
     recipe.loss = lambda model, batch: model[1](batch).sum() * math.nan
     assert "a NaN or an inf is put in" in broken(recipe)
 
@@ -92,7 +115,9 @@ def test_it_is_found_in_shared_batches_and_in_parts(threads, times):
     recipe = Rooted({"accumulate": times})
     recipe.bad = {2: -100.0}
     with Sharing(threads) as sharing:
-        assert "In the forward pass, in 2 (Root): sqrt made a NaN" in broken(recipe, sharing=sharing if threads > 1 else None)
+        assert "In the forward pass, in 2 (Root): sqrt made a NaN" in broken(
+            recipe, sharing=sharing if threads > 1 else None
+        )
 
 
 def test_the_state_is_that_before_the_step_random_streams_included():
@@ -114,7 +139,11 @@ def test_the_state_is_that_before_the_step_random_streams_included():
 
 def spoil(monkeypatch, good):
     loss, count = recipes.find("dates").loss, iter(range(100))
-    monkeypatch.setattr(recipes.find("dates"), "loss", lambda self, *given: loss(self, *given) * (1.0 if next(count) < good else float("nan")))
+    monkeypatch.setattr(
+        recipes.find("dates"),
+        "loss",
+        lambda self, *given: loss(self, *given) * (1.0 if next(count) < good else float("nan")),
+    )
 
 
 def test_a_run_that_breaks_off_keeps_the_state_before_and_goes_on_from_it(tmp_path, monkeypatch, capsys):
@@ -123,12 +152,18 @@ def test_a_run_that_breaks_off_keeps_the_state_before_and_goes_on_from_it(tmp_pa
         spoil(patch, 3)
         assert train.main([*SMALL, "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr()
-    assert "The loss became nan at step 4." in said.err and "kept, as the checkpoint of step 3" in said.out and "--resume" in said.out
+    assert (
+        "The loss became nan at step 4." in said.err
+        and "kept, as the checkpoint of step 3" in said.out
+        and "--resume" in said.out
+    )
     assert checkpoints.found(tmp_path / "run")[0][0] == 3
     load_run(tmp_path / "run")
     assert train.main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
     assert train.main([*SMALL, "--quiet", "--out", str(tmp_path / "whole")]) == 0
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (
+        tmp_path / "whole" / "model.safetensors"
+    ).read_bytes()
 
 
 def test_sick_weights_are_not_saved_over_good_ones(tmp_path, monkeypatch, capsys):
@@ -143,8 +178,14 @@ def test_sick_weights_are_not_saved_over_good_ones(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(Training, "step", burst)
     assert train.main([*SMALL, "--save-every", "1", "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr()
-    assert "hold a NaN or an inf after step 3; they are not saved" in said.err and "hold a NaN or an inf already" in said.err
-    assert checkpoints.found(tmp_path / "run")[0][0] == 2 and health.sick_weights(load_run(tmp_path / "run")[1]) is None
+    assert (
+        "hold a NaN or an inf after step 3; they are not saved" in said.err
+        and "hold a NaN or an inf already" in said.err
+    )
+    assert (
+        checkpoints.found(tmp_path / "run")[0][0] == 2
+        and health.sick_weights(load_run(tmp_path / "run")[1]) is None
+    )
 
 
 # ---------------------------------------------------------------- before it comes to that
@@ -168,7 +209,12 @@ def test_a_spike_is_said_once_where_it_begins():
     for step in (120, 121, 122, 125, 250):
         rows[step - 1]["loss"] = 7.5
     said = said_at(Spikes(), rows)
-    assert [*said] == [120, 250] and "the loss jumped to 7.5" in said[120] and "was about 2" in said[120] and "--lr" in said[120]
+    assert (
+        [*said] == [120, 250]
+        and "the loss jumped to 7.5" in said[120]
+        and "was about 2" in said[120]
+        and "--lr" in said[120]
+    )
 
 
 @pytest.mark.parametrize("losses", [
@@ -180,26 +226,60 @@ def test_falling_level_and_noise_near_nothing_are_no_spikes(losses):
 
 
 def test_a_loss_that_stays_high_is_said_once():
-    assert [*said_at(Spikes(), noisy(100) + [r | {"step": r["step"] + 100} for r in noisy(200, 6.0)])] == [101]
+    assert [*said_at(Spikes(), noisy(100) + [r | {"step": r["step"] + 100} for r in noisy(200, 6.0)])] == [
+        101
+    ]
 
 
 def test_steps_that_are_nearly_always_shortened_are_said_where_it_is_looked():
     rows = [row(step, norm=8.0 if step % 50 else 0.5, looked=step % 100 == 0) for step in range(1, 601)]
     said = said_at(Clipping(1.0), rows)
-    assert [*said] == [200] and "98% of the last 200 gradients were longer than 1" in said[200] and "longer than 8." in said[200]
-    assert said_at(Clipping(4.0), rows) == said_at(Clipping(1.0), [r | {"gradient norm": 0.9} for r in rows]) == {}
+    assert (
+        [*said] == [200]
+        and "98% of the last 200 gradients were longer than 1" in said[200]
+        and "longer than 8." in said[200]
+    )
+    assert (
+        said_at(Clipping(4.0), rows)
+        == said_at(Clipping(1.0), [r | {"gradient norm": 0.9} for r in rows])
+        == {}
+    )
 
 
 def test_a_layer_that_no_gradient_reaches_is_said_after_many_steps():
-    rows = [row(step, looked=step % 50 == 0, **{NORMS: {"a": 1.0, "b": 1e-9, "c": 0.0 if step > 120 else 1e-3}} if step % 10 == 0 else {}) for step in range(1, 401)]
+    rows = [
+        row(
+            step,
+            looked=step % 50 == 0,
+            **{NORMS: {"a": 1.0, "b": 1e-9, "c": 0.0 if step > 120 else 1e-3}} if step % 10 == 0 else {},
+        )
+        for step in range(1, 401)
+    ]
     said = said_at(Vanishing(), rows)
-    assert [*said] == [150, 250] and "no gradient reaches b:" in said[150] and "no gradient reaches c:" in said[250]
+    assert (
+        [*said] == [150, 250]
+        and "no gradient reaches b:" in said[150]
+        and "no gradient reaches c:" in said[250]
+    )
 
 
 def test_dead_units_are_said_when_they_stay_so():
-    looks = [{}, {"mlp": (60, 64)}, {"mlp": (40, 64)}, {"mlp": (42, 64), "x": (60, 64)}, {"mlp": (43, 64)}, {"mlp": (64, 64)}]
-    said = said_at(Dying(), [row(step, looked=True, **{DEAD: look} if look else {}) for step, look in enumerate(looks)])
-    assert [*said] == [3] and "40 of the 64 of mlp gave 0" in said[3] and "x" not in said[3].split("gave")[0].replace("examples", "")
+    looks = [
+        {},
+        {"mlp": (60, 64)},
+        {"mlp": (40, 64)},
+        {"mlp": (42, 64), "x": (60, 64)},
+        {"mlp": (43, 64)},
+        {"mlp": (64, 64)},
+    ]
+    said = said_at(
+        Dying(), [row(step, looked=True, **{DEAD: look} if look else {}) for step, look in enumerate(looks)]
+    )
+    assert (
+        [*said] == [3]
+        and "40 of the 64 of mlp gave 0" in said[3]
+        and "x" not in said[3].split("gave")[0].replace("examples", "")
+    )
 
 
 def test_one_kind_of_sentence_is_said_three_times_at_most_and_not_again_after_a_resume():
@@ -209,7 +289,9 @@ def test_one_kind_of_sentence_is_said_three_times_at_most_and_not_again_after_a_
     whole = Health(None, None)
     for r in rows:
         whole(r)
-    assert [r["step"] for r in rows if WARNINGS in r] == [100, 200, 300] and "not said again" in rows[299][WARNINGS][0]
+    assert [r["step"] for r in rows if WARNINGS in r] == [100, 200, 300] and "not said again" in rows[299][
+        WARNINGS
+    ][0]
     resumed = Health(None, None, rows=json.loads(json.dumps(rows[:250])))
     again = [dict(r) for r in rows[250:]]
     for r in again:
@@ -244,10 +326,16 @@ def test_a_run_says_and_keeps_what_was_noticed(tmp_path, capsys, monkeypatch):
     for name, value in {"FEWEST": 3, "WINDOW": 4}.items():
         monkeypatch.setattr(Spikes, name, value)
     loss, count = recipes.find("dates").loss, iter(range(100))
-    monkeypatch.setattr(recipes.find("dates"), "loss", lambda self, *given: loss(self, *given) + (50.0 if next(count) == 4 else 0.0))
+    monkeypatch.setattr(
+        recipes.find("dates"),
+        "loss",
+        lambda self, *given: loss(self, *given) + (50.0 if next(count) == 4 else 0.0),
+    )
     assert train.main([*SMALL, "--quiet", "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr()
     assert "minigrad.train: step 5: the loss jumped to 5" in said.err and len(said.out.splitlines()) == 1
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [WARNINGS in r for r in rows] == [False] * 4 + [True, False]
-    assert "Noticed at step 5: the loss jumped" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Noticed at step 5: the loss jumped" in (tmp_path / "run" / "report.html").read_text(
+        encoding="utf-8"
+    )

@@ -18,7 +18,8 @@ LAYERS = [  # each may import from its own layer and from those before it
     "operators reverse",
     "functions linalg creation ops",
     "functional",
-    "kernels func recompute anomaly gradcheck differences samples minigrad",  # minigrad/__init__ stands where what it collects stands
+    # minigrad/__init__ stands where what it collects stands
+    "kernels func recompute anomaly gradcheck differences samples minigrad",
     "nn optim data",
     "saving accumulation health trainer sharing distributed job viz checkpoints interruption",
     "models",
@@ -29,7 +30,9 @@ LAYERS = [  # each may import from its own layer and from those before it
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
 DOORS = {"train", "generate", "trace", "attend", "embed", "runs", "locate"}
-FILES = sorted(path for folder in ("minigrad", "models", "tutorials") for path in (ROOT / folder).rglob("*.py"))
+FILES = sorted(
+    path for folder in ("minigrad", "models", "tutorials") for path in (ROOT / folder).rglob("*.py")
+)
 files = pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 
 
@@ -60,7 +63,10 @@ def imports(path):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name} line {node.lineno}: write imports in full"
-            names = [f"{node.module}.{a.name}" if exists(f"{node.module}.{a.name}") else node.module for a in node.names]
+            names = [
+                f"{node.module}.{a.name}" if exists(f"{node.module}.{a.name}") else node.module
+                for a in node.names
+            ]
         else:
             continue
         yield from (name for name in names if name.split(".")[0] in ("minigrad", "models", "tutorials"))
@@ -68,13 +74,19 @@ def imports(path):
 
 @files
 def test_every_file_has_its_place(path):
-    assert place(module_of(path)) in RANK, f"{path.name} is new: give it a place in LAYERS of {Path(__file__).name}"
+    assert place(module_of(path)) in RANK, (
+        f"{path.name} is new: give it a place in LAYERS of {Path(__file__).name}"
+    )
 
 
 @files
 def test_no_file_imports_from_a_layer_after_its_own(path):
     own = RANK.get(place(module_of(path)))
-    later = [name for name in imports(path) if RANK.get(place(name), len(LAYERS)) > own] if own is not None else []
+    later = (
+        [name for name in imports(path) if RANK.get(place(name), len(LAYERS)) > own]
+        if own is not None
+        else []
+    )
     assert later == [], f"{path.name} stands before {later}; move what is shared further down"
 
 
@@ -88,13 +100,24 @@ def test_nothing_imports_a_door(path):
 @files
 def test_pictures_are_imported_by_doors_recipes_and_lessons_only(path):
     own = place(module_of(path))
-    if own not in ("viz", "door", "showing", "running", "resuming", "rehearsal", "models.recipes", "tutorials"):
+    if own not in (
+        "viz",
+        "door",
+        "showing",
+        "running",
+        "resuming",
+        "rehearsal",
+        "models.recipes",
+        "tutorials",
+    ):
         assert [name for name in imports(path) if place(name) == "viz"] == []
 
 
 def test_functional_does_not_know_its_kernels_and_tensor_not_its_rules():
     assert RANK["functional"] < RANK["kernels"] and RANK["_tensor"] < RANK["ops"]
-    assert "minigrad.kernels" not in {name for path in (ROOT / "minigrad" / "functional").glob("*.py") for name in imports(path)}
+    assert "minigrad.kernels" not in {
+        name for path in (ROOT / "minigrad" / "functional").glob("*.py") for name in imports(path)
+    }
 
 
 def loaded_by(statement):
@@ -108,27 +131,55 @@ def test_import_minigrad_loads_numpy_and_nothing_else():
     assert loaded_by("import minigrad") == {"minigrad"}
 
 
-@pytest.mark.parametrize("statement", ["import minigrad.nn, minigrad.optim, minigrad.gradcheck", "import models"])
+@pytest.mark.parametrize(
+    "statement", ["import minigrad.nn, minigrad.optim, minigrad.gradcheck", "import models"]
+)
 def test_layers_and_models_load_nothing_else_either(statement):
     assert loaded_by(statement) - {"numpy"} <= {"minigrad", "models"}
 
 
 def test_heavy_packages_are_imported_where_they_are_used():
-    heavy = {"matplotlib", "tqdm", "graphviz", "safetensors", "tokenizers", "gguf", "jinja2", "huggingface_hub"}
-    modules = ("minigrad.saving", "minigrad.trainer", "minigrad.viz", "minigrad.train", "minigrad.generate", "minigrad.embed", "models.pretrained")
+    heavy = {
+        "matplotlib",
+        "tqdm",
+        "graphviz",
+        "safetensors",
+        "tokenizers",
+        "gguf",
+        "jinja2",
+        "huggingface_hub",
+    }
+    modules = (
+        "minigrad.saving",
+        "minigrad.trainer",
+        "minigrad.viz",
+        "minigrad.train",
+        "minigrad.generate",
+        "minigrad.embed",
+        "models.pretrained",
+    )
     modules = [m for m in modules if exists(m)]
     assert {m: loaded_by(f"import {m}") & heavy for m in modules} == {m: set() for m in modules}
 
 
 def test_no_public_function_of_minigrad_bears_a_submodules_name():
-    names = {m.name for m in pkgutil.iter_modules(minigrad.__path__)} | DOORS | {name for name in RANK if exists(f"minigrad.{name}")}
-    functions = {name for name in names if hasattr(minigrad, name) and getattr(minigrad, name) is not sys.modules.get(f"minigrad.{name}")}
+    names = (
+        {m.name for m in pkgutil.iter_modules(minigrad.__path__)}
+        | DOORS
+        | {name for name in RANK if exists(f"minigrad.{name}")}
+    )
+    functions = {
+        name
+        for name in names
+        if hasattr(minigrad, name) and getattr(minigrad, name) is not sys.modules.get(f"minigrad.{name}")
+    }
     assert functions == set()
     for name in ("random", "functional", "gradcheck"):
         assert import_module(f"minigrad.{name}") is getattr(minigrad, name)
 
 
-WAYS_TO_PYTORCH = {"models/torch_states.py", "tutorials/outgrowing/ddp.py"}  # the first imports it only when its tensors are asked for
+# the first imports it only when its tensors are asked for
+WAYS_TO_PYTORCH = {"models/torch_states.py", "tutorials/outgrowing/ddp.py"}
 
 
 def test_only_tests_benchmarks_and_the_ways_to_pytorch_know_other_frameworks():
@@ -137,13 +188,17 @@ def test_only_tests_benchmarks_and_the_ways_to_pytorch_know_other_frameworks():
         if path.relative_to(ROOT).as_posix() in WAYS_TO_PYTORCH:
             continue
         tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        names = {a.name for n in tree if isinstance(n, ast.Import) for a in n.names} | {n.module for n in tree if isinstance(n, ast.ImportFrom)}
+        names = {a.name for n in tree if isinstance(n, ast.Import) for a in n.names} | {
+            n.module for n in tree if isinstance(n, ast.ImportFrom)
+        }
         assert not {str(name).split(".")[0] for name in names} & foreign, path
 
 
 def test_the_reader_of_imports_sees_every_form(tmp_path):
     path = tmp_path / "x.py"
-    path.write_text("import minigrad.nn as nn\nfrom minigrad import grad, kernels\ndef f():\n    from models.recipes.dates import Dates\n")
+    path.write_text(
+        "import minigrad.nn as nn\nfrom minigrad import grad, kernels\ndef f():\n    from models.recipes.dates import Dates\n"
+    )
     assert list(imports(path)) == ["minigrad.nn", "minigrad", "minigrad.kernels", "models.recipes.dates"]
     assert [place(name) for name in imports(path)] == ["nn", "minigrad", "kernels", "models.recipes"]
     assert place("minigrad.gradcheck.__main__") == place("minigrad.train") == "door"

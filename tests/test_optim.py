@@ -41,7 +41,11 @@ def test_three_steps_of_adam_computed_by_hand():
     # g = 2: m = 0.09 + 0.2 = 0.29, v = 0.0099 + 0.04 = 0.0499; over 0.19 and 0.0199: 1.526315789, 2.507537688
     near(step(optimizer, p, 2.0), [0.9 - 0.1 * 1.5263157894736843 / math.sqrt(2.507537688442211)], 1e-8)
     # g = -3: m = 0.261 - 0.3 = -0.039, v = 0.049401 + 0.09 = 0.139401; over 0.271 and 0.029701
-    near(step(optimizer, p, -3.0), [0.8036125 + 0.1 * 0.14391143911439114 / math.sqrt(4.6934783340628265)], 1e-6)
+    near(
+        step(optimizer, p, -3.0),
+        [0.8036125 + 0.1 * 0.14391143911439114 / math.sqrt(4.6934783340628265)],
+        1e-6,
+    )
     assert optimizer.state_dict()["state"][0]["step"] == 3
 
 
@@ -52,7 +56,8 @@ def test_the_first_step_of_adam_is_lr_in_the_direction_of_the_sign():
 
 def test_adam_adds_decay_to_the_gradient_and_adamw_takes_it_from_the_parameter():
     p, q = weight(2.0), weight(2.0)
-    near(step(optim.Adam([p], lr=0.1, weight_decay=0.5), p, 0.0), [1.9], 1e-6)  # a gradient of 1, normalised to a step of lr
+    # a gradient of 1, normalised to a step of lr
+    near(step(optim.Adam([p], lr=0.1, weight_decay=0.5), p, 0.0), [1.9], 1e-6)
     near(step(optim.AdamW([q], lr=0.1, weight_decay=0.5), q, 0.0), [2.0 * (1 - 0.1 * 0.5)], 1e-15)
 
 
@@ -114,14 +119,23 @@ def test_groups_have_settings_of_their_own_and_defaults_for_the_rest():
         x.grad = mg.tensor([0.2], dtype=np.float64)
     optimizer.step()
     near(np.concatenate([p.data, q.data, r.data]), [0.98, 0.8, 1 - 0.1 * 0.7], 1e-15)
-    assert [(g["lr"], g["weight_decay"]) for g in optimizer.param_groups] == [(0.1, 0.0), (1.0, 0.0), (0.1, 0.5)]
+    assert [(g["lr"], g["weight_decay"]) for g in optimizer.param_groups] == [
+        (0.1, 0.0),
+        (1.0, 0.0),
+        (0.1, 0.5),
+    ]
 
 
 def test_decay_groups_decay_matrices_only():
     model = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3)).double()
     before = {name: p.data.copy() for name, p in model.named_parameters()}
-    matrices, others = [p for p in model.parameters() if p.ndim > 1], [p for p in model.parameters() if p.ndim < 2]
-    optimizer = optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=0.5)
+    matrices, others = (
+        [p for p in model.parameters() if p.ndim > 1],
+        [p for p in model.parameters() if p.ndim < 2],
+    )
+    optimizer = optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=0.5
+    )
     for p in model.parameters():
         p.grad = mg.zeros_like(p)
     optimizer.step()
@@ -340,7 +354,9 @@ def test_warmup_cosine_goes_up_in_a_line_and_down_half_a_cosine_and_stays():
     near(found[:4], [0.5, 1.0, 1.5, 2.0], 1e-15)
     assert found[4] == 2.0 and math.isclose(found[12], 2 * 0.55) and math.isclose(found[20], 0.2)
     assert found[20:] == [found[20]] * 10 and found[4:21] == sorted(found[4:21], reverse=True)
-    assert rates(lambda o: WarmupCosineLR(o, 0, 10), 1) == [1.0] and rates(lambda o: WarmupCosineLR(o, 5, 5), 6)[4:] == [
+    assert rates(lambda o: WarmupCosineLR(o, 0, 10), 1) == [1.0] and rates(
+        lambda o: WarmupCosineLR(o, 5, 5), 6
+    )[4:] == [
         1.0,
         1.0,
     ]

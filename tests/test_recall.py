@@ -37,8 +37,11 @@ def test_the_pair_asked_for_stands_where_it_should_and_only_there(distance, aske
 
 
 def test_nothing_before_the_question_tells_which_pair_it_will_be():
-    first, second = (recall.questions(np.random.default_rng(0), 50, 8, asked)[0][:, :-1] for asked in range(2))
-    assert np.array_equal(first[:, :2], second[:, :2])  # the same pairs in the same places, whichever is asked for
+    first, second = (
+        recall.questions(np.random.default_rng(0), 50, 8, asked)[0][:, :-1] for asked in range(2)
+    )
+    # the same pairs in the same places, whichever is asked for
+    assert np.array_equal(first[:, :2], second[:, :2])
 
 
 def test_batches_depend_on_seed_and_step_and_are_not_what_is_tested():
@@ -86,7 +89,10 @@ def test_samples_name_the_models_and_the_answer_is_said_once():
     right = recall.VALUES[values[0]]
     wrong = recall.VALUES[(values[0] + 1) % len(recall.VALUES)]
     recipe.answers = lambda model, tokens: [(right, wrong, right, right)]
-    assert recipe.samples(None)[0][1:] == (f"rnn {right}, lstm {wrong}, gru {right}, transformer {right}", right)
+    assert recipe.samples(None)[0][1:] == (
+        f"rnn {right}, lstm {wrong}, gru {right}, transformer {right}",
+        right,
+    )
     recipe.answers = lambda model, tokens: [(right,) * 4]
     _, said, target = recipe.samples(None)[0]
     assert said == target == f"rnn {right}, lstm {right}, gru {right}, transformer {right}"
@@ -98,13 +104,21 @@ def test_a_run_draws_the_two_panels_and_saves_the_table(tmp_path, capsys):
     assert (tmp_path / "recall.png").read_bytes().startswith(b"\x89PNG")
     result = json.loads((tmp_path / "result.json").read_text())
     for table in (recall.ACCURACY, recall.GRADIENT, recall.UNTRAINED):
-        assert {name: list(row) for name, row in result[table].items()} == dict.fromkeys(("rnn", "lstm", "gru", "transformer"), ["2", "4", "6"])
+        assert {name: list(row) for name, row in result[table].items()} == dict.fromkeys(
+            ("rnn", "lstm", "gru", "transformer"), ["2", "4", "6"]
+        )
     said = capsys.readouterr().out
     assert f"{recall.ACCURACY}:\n" in said and "recall.png" in said
-    assert "accuracy of the transformer at distance 6 on held-out data" in said and "accuracy of the rnn at distance 6:" in said
+    assert (
+        "accuracy of the transformer at distance 6 on held-out data" in said
+        and "accuracy of the rnn at distance 6:" in said
+    )
     assert generate.main([str(tmp_path), "c7 a3 . c?", "z9"]) == 2
     said = capsys.readouterr()
-    assert re.fullmatch(r"c7 a3 . c\? -> rnn \d, lstm \d, gru \d, transformer \d\n", said.out) and "'z9'" in said.err
+    assert (
+        re.fullmatch(r"c7 a3 . c\? -> rnn \d, lstm \d, gru \d, transformer \d\n", said.out)
+        and "'z9'" in said.err
+    )
 
 
 def test_one_model_alone(tmp_path):

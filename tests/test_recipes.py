@@ -21,9 +21,28 @@ from models.recipes.mlm import MASK, MaskedText
 from models.recipes.sequences import Sequences, held_out
 from models.recipes.text import Text, manual
 
-SMALL = ["--steps", "4", "--layers", "1", "--d-model", "8", "--d-ff", "8", "--heads", "2", "--batch-size", "4", "--quiet"]
+SMALL = [
+    "--steps",
+    "4",
+    "--layers",
+    "1",
+    "--d-model",
+    "8",
+    "--d-ff",
+    "8",
+    "--heads",
+    "2",
+    "--batch-size",
+    "4",
+    "--quiet",
+]
 tasks = pytest.mark.parametrize("name", ("reverse", "sort", "copy", "add"))
-ANSWERS = {"reverse": ("abc", "cba"), "sort": ("cabca", "aabcc"), "copy": ("abc", "abc"), "add": ("017+995", "2101")}
+ANSWERS = {
+    "reverse": ("abc", "cba"),
+    "sort": ("cabca", "aabcc"),
+    "copy": ("abc", "abc"),
+    "add": ("017+995", "2101"),
+}
 
 
 def recipe(name, **settings):
@@ -35,7 +54,9 @@ def book(tmp_path_factory):
     """A file of text, easily learned."""
     path = tmp_path_factory.mktemp("book") / "book.txt"
     lines = ["the cat sat on the mat.\n", "the dog sat on the log.\n", "the frog sat on the bog.\n"]
-    path.write_text("".join(lines[i] for i in np.random.default_rng(0).integers(3, size=150)), encoding="utf-8")
+    path.write_text(
+        "".join(lines[i] for i in np.random.default_rng(0).integers(3, size=150)), encoding="utf-8"
+    )
     return str(path)
 
 
@@ -85,7 +106,9 @@ def test_no_question_that_is_tested_was_ever_trained_on(name):
     rng = np.random.default_rng(0)
     training, test = one.draw(rng, 2000, test=False), one.draw(rng, 500, test=True)
     assert not set(training) & set(test) and all(map(held_out, test)) and not any(map(held_out, training))
-    trained = {one.vocabulary.decode(row).split("=")[0].strip() for step in range(20) for row in one.batch(step)[0]}
+    trained = {
+        one.vocabulary.decode(row).split("=")[0].strip() for step in range(20) for row in one.batch(step)[0]
+    }
     assert not any(map(held_out, trained))
 
 
@@ -131,13 +154,20 @@ def test_samples_and_picture_of_a_sum_are_read_from_the_highest_digit_though_it_
         a, b = map(int, question.split("+"))
         assert answer == right == f"{a + b:04}"
     written, weights = one.attention(one.model(), "123+989")
-    assert written == list("1112") and weights.shape == (2, 4, 7) and one.attention_title.startswith("What layer 1 of 1")
+    assert (
+        written == list("1112")
+        and weights.shape == (2, 4, 7)
+        and one.attention_title.startswith("What layer 1 of 1")
+    )
 
 
 def test_a_row_of_weights_stays_with_its_digit():
     one = recipe("add", digits=3)
     model = one.model().eval()
-    (backwards, seen), (written, turned) = Sequences.attention(one, model, "123+989"), one.attention(model, "123+989")
+    (backwards, seen), (written, turned) = (
+        Sequences.attention(one, model, "123+989"),
+        one.attention(model, "123+989"),
+    )
     assert [*written, "end"] == [*backwards[-2::-1], "end"]
     same(turned[:, -1], seen[:, 0])  # the units
 
@@ -177,13 +207,31 @@ def test_the_loss_of_a_new_model_is_that_of_guessing_and_bits_are_nats_over_log_
 def test_the_whole_validation_text_counts_at_the_end_as_one_window_after_another(book):
     one = recipe("text", text=book, context=16)
     model, (_, validation) = one.model().eval(), one.split()
-    losses = [one.loss(model, (validation[None, i : i + 16], validation[None, i + 1 : i + 17])).item() for i in range(0, len(validation) - 16, 16)]
+    losses = [
+        one.loss(model, (validation[None, i : i + 16], validation[None, i + 1 : i + 17])).item()
+        for i in range(0, len(validation) - 16, 16)
+    ]
     assert math.isclose(one.evaluate(model, final=True)["validation loss"], np.mean(losses), rel_tol=1e-5)
 
 
 def test_a_text_is_learned_and_goes_on_with_a_prompt(book, tmp_path, capsys):
     folder = str(tmp_path / "run")
-    learn = ["--steps", "150", "--d-model", "32", "--heads", "2", "--layers", "1", "--d-ff", "64", "--context", "24", "--lr", "1e-2"]
+    learn = [
+        "--steps",
+        "150",
+        "--d-model",
+        "32",
+        "--heads",
+        "2",
+        "--layers",
+        "1",
+        "--d-ff",
+        "64",
+        "--context",
+        "24",
+        "--lr",
+        "1e-2",
+    ]
     assert train.main(["text", "--text", book, *learn, "--out", folder]) == 0
     out = capsys.readouterr().out
     assert "bits per character on held-out data" in out and "validation loss:" in out and "      | " in out
@@ -209,7 +257,10 @@ def test_a_run_writes_on_without_its_text_and_the_options_of_generate(book, tmp_
 
     assert written("--seed", "1") == written("--seed", "1") != written("--seed", "2")
     assert written("--beam", "1") == written("--temperature", "0") == written("--top-k", "1")
-    assert len(written("--top-k", "5", "--top-p", "0.9", "--repetition-penalty", "1.2", "--temperature", "0.7")) == 25
+    assert (
+        len(written("--top-k", "5", "--top-p", "0.9", "--repetition-penalty", "1.2", "--temperature", "0.7"))
+        == 25
+    )
     assert generate.main([folder, "the cat sat on the mat", "--max-new", "2"]) == 0
     assert "longer than the context; the model sees the last 8" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", io.StringIO("the \ndog \n"))
@@ -256,13 +307,19 @@ def test_every_window_of_the_training_text_is_learned_from_once_before_any_is_ag
     count = (len(one.split()[0]) - 16) // 16
     starts = np.concatenate([one.starts(step) for step in range(2 * count // 5 + 1)])
     for epoch in (starts[:count], starts[count : 2 * count]):
-        assert len(set(epoch)) == count and len(set(epoch % 16)) == 1 and epoch.max() + 16 < len(one.split()[0])
+        assert (
+            len(set(epoch)) == count and len(set(epoch % 16)) == 1 and epoch.max() + 16 < len(one.split()[0])
+        )
     assert (starts[:count] != starts[count : 2 * count]).any()
     same(one.starts(3), recipe("text", text=book, context=16, batch_size=5).starts(3))
 
 
-@pytest.mark.parametrize("content, words", [(None, "could not be read"), (b"\xff\xfe\x00", "UTF-8"), (b"short", "too short")])
-def test_a_text_that_cannot_be_learned_from_is_said_before_a_run_is_made(content, words, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "content, words", [(None, "could not be read"), (b"\xff\xfe\x00", "UTF-8"), (b"short", "too short")]
+)
+def test_a_text_that_cannot_be_learned_from_is_said_before_a_run_is_made(
+    content, words, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     if content is not None:
         (tmp_path / "t.txt").write_bytes(content)
@@ -306,7 +363,9 @@ def test_the_mark_of_a_hole_is_one_that_the_text_does_not_hold_and_a_run_remembe
 
 def test_holes_are_filled_and_the_rest_is_left(book):
     mg.manual_seed(0)
-    one = MaskedText(dict(text=book, context=24, d_model=32, d_ff=64, layers=2, heads=4, steps=700, batch_size=16, lr=1e-2))
+    one = MaskedText(
+        dict(text=book, context=24, d_model=32, d_ff=64, layers=2, heads=4, steps=700, batch_size=16, lr=1e-2)
+    )
     model = one.model()
     fit(one, model, evaluate_every=1000)
     assert one.evaluate(model)["hidden characters found"] > 0.6
@@ -321,7 +380,9 @@ def test_holes_are_filled_and_the_rest_is_left(book):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, share", [("reverse", 0.995), ("sort", 0.995), ("copy", 0.995), ("add", 0.99), ("mlm", 0.5)])
+@pytest.mark.parametrize(
+    "name, share", [("reverse", 0.995), ("sort", 0.995), ("copy", 0.995), ("add", 0.99), ("mlm", 0.5)]
+)
 def test_a_recipe_reaches_its_target(name, share, tmp_path):
     assert train.main([name, "--quiet", "--out", str(tmp_path / "run")]) == 0
     one, _ = load_run(tmp_path / "run")

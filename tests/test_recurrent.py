@@ -22,8 +22,13 @@ def numbers(*shape, seed=0):
 
 def pair(name, *sizes, **settings):
     """A layer of ours and PyTorch's with the same numbers in it, float64; our state_dict is what PyTorch loads."""
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
-    ours, theirs = getattr(nn, name)(*sizes, **settings).double(), getattr(torch.nn, name)(*sizes, **settings).double()
+    torch = pytest.importorskip(
+        "torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+    )
+    ours, theirs = (
+        getattr(nn, name)(*sizes, **settings).double(),
+        getattr(torch.nn, name)(*sizes, **settings).double(),
+    )
     state = {key: torch.tensor(value.numpy()) for key, value in ours.state_dict().items()}
     assert list(state) == list(theirs.state_dict())
     theirs.load_state_dict(state)
@@ -37,7 +42,10 @@ def flat(outputs):
 
 def alike(ours, theirs, torch, x, states=(), **more):
     """Equal outputs, and equal gradients of input, first states and every parameter, for random incoming gradients."""
-    xs, ts = [mg.tensor(a, requires_grad=True) for a in (x, *states)], [torch.tensor(a, requires_grad=True) for a in (x, *states)]
+    xs, ts = (
+        [mg.tensor(a, requires_grad=True) for a in (x, *states)],
+        [torch.tensor(a, requires_grad=True) for a in (x, *states)],
+    )
     give = lambda state: () if not state else (state[0] if len(state) == 1 else tuple(state),)  # noqa: E731
     y, t = flat(ours(xs[0], *give(xs[1:]), **more)), flat(theirs(ts[0], *give(ts[1:])))
     seeds = [numbers(*one.shape, seed=8 + i) for i, one in enumerate(y)]
@@ -87,7 +95,11 @@ def test_a_relu_rnn_equals_pytorch(tier):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_one_sequence_without_a_batch_equals_pytorch(name):
-    alike(*pair(name, C, H, num_layers=2, bidirectional=True, batch_first=True), numbers(T, C), states_for(name, 4, H))
+    alike(
+        *pair(name, C, H, num_layers=2, bidirectional=True, batch_first=True),
+        numbers(T, C),
+        states_for(name, 4, H),
+    )
 
 
 @tiers
@@ -114,13 +126,21 @@ def test_lengths_mean_what_packed_sequences_mean_in_pytorch(name, both_ways, tie
 
     packed.named_parameters = theirs.named_parameters
     with by(tier):
-        alike(ours, packed, torch, numbers(T, B, C), states_for(name, 4 if both_ways else 2, B, H), lengths=lengths)
+        alike(
+            ours,
+            packed,
+            torch,
+            numbers(T, B, C),
+            states_for(name, 4 if both_ways else 2, B, H),
+            lengths=lengths,
+        )
 
 
 def test_dropout_stands_between_layers_only():
     torch = pytest.importorskip("torch")
     assert torch.nn.LSTM(C, H, 2, dropout=1.0)(torch.zeros(T, B, C))[0].shape == (T, B, H)
-    ours, theirs, torch = pair("GRU", C, H, num_layers=2, dropout=1.0)  # everything dropped: no chance involved
+    # everything dropped: no chance involved
+    ours, theirs, torch = pair("GRU", C, H, num_layers=2, dropout=1.0)
     alike(ours, theirs, torch, numbers(T, B, C))
     alike(ours.eval(), theirs.eval(), torch, numbers(T, B, C))
 
@@ -181,7 +201,9 @@ def test_float32_stays_float32_and_is_as_exact_as_float32_can_be(name):
     x = leaf(7, 3, 4, dtype=np.float32)
     outputs = flat(layer(x))
     sum((y * y).sum() for y in outputs).backward()
-    assert {t.dtype for t in (*outputs, x.grad, *(p.grad for p in layer.parameters()))} == {np.dtype(np.float32)}
+    assert {t.dtype for t in (*outputs, x.grad, *(p.grad for p in layer.parameters()))} == {
+        np.dtype(np.float32)
+    }
     again = flat(layer.double()(x.double()))
     for y, exact in zip(outputs, again, strict=True):
         near(y, exact, 1e-6)

@@ -22,17 +22,29 @@ def numbers(*shape, seed=0):
 
 
 SRC, TGT = np.array([[3, 1, 4, 0, 0], [2, 2, 5, 1, 6]]), np.array([[1, 3, 3, 5], [1, 4, 2, 2]])
-models = pytest.mark.parametrize(("cell", "attention"), [(cell, attention) for cell in CELLS for attention in (False, True)])
+models = pytest.mark.parametrize(
+    ("cell", "attention"), [(cell, attention) for cell in CELLS for attention in (False, True)]
+)
 
 
 def model(cell="lstm", attention=True, **settings):
     mg.manual_seed(0)
-    return EncoderDecoder(7, d_model=6, cell=cell, attention=attention, **{"num_layers": 2, "dropout": 0.0, **settings}).double()
+    return EncoderDecoder(
+        7, d_model=6, cell=cell, attention=attention, **{"num_layers": 2, "dropout": 0.0, **settings}
+    ).double()
 
 
 def bahdanau(attention, state, memory):
     """The formula at one query: softmax_j(v . tanh(W s + U h_j + b)) over the rows of the memory, and their mean."""
-    W, U, b, v = (p.data for p in (attention.state_proj.weight, attention.memory_proj.weight, attention.memory_proj.bias, attention.score.weight))
+    W, U, b, v = (
+        p.data
+        for p in (
+            attention.state_proj.weight,
+            attention.memory_proj.weight,
+            attention.memory_proj.bias,
+            attention.score.weight,
+        )
+    )
     scores = np.array([v[0] @ np.tanh(W @ state + U @ h + b) for h in memory])
     weights = np.exp(scores) / np.exp(scores).sum()
     return weights @ memory, weights
@@ -42,7 +54,9 @@ def test_additive_attention_is_bahdanaus_formula_over_what_is_not_padding():
     attention = AdditiveAttention(3, 4, 5).double()
     state, memory = numbers(2, 3), numbers(2, 6, 4)
     lengths, tensor = [6, 2], mg.tensor(memory)
-    context, weights = attention(mg.tensor(state), tensor, attention.memory_proj(tensor), np.arange(6) < np.array(lengths)[:, None])
+    context, weights = attention(
+        mg.tensor(state), tensor, attention.memory_proj(tensor), np.arange(6) < np.array(lengths)[:, None]
+    )
     for row, n in enumerate(lengths):
         expected = bahdanau(attention, state[row], memory[row, :n])
         near(context.data[row], expected[0], 1e-14)
@@ -133,9 +147,12 @@ def test_a_beam_finds_nothing_less_likely_than_greedy_decoding():
     def log_probability(written):
         logits = one(SRC, np.concatenate([[[1], [1]], written[:, :-1]], 1))
         chosen = mg.log_softmax(logits, -1).data
-        return np.array([sum(chosen[i, t, token] for t, token in enumerate(row)) for i, row in enumerate(written)])
+        return np.array(
+            [sum(chosen[i, t, token] for t, token in enumerate(row)) for i, row in enumerate(written)]
+        )
 
-    greedy, beam = (one.generate(SRC, 1, 99, max_new=4, beams=n) for n in (1, 20))  # no token 99: nothing ends early
+    # no token 99: nothing ends early
+    greedy, beam = (one.generate(SRC, 1, 99, max_new=4, beams=n) for n in (1, 20))
     assert (log_probability(beam) >= log_probability(greedy) - 1e-12).all()
 
 
@@ -154,7 +171,9 @@ def train(one, loss, steps, lr=1e-2):
         optimizer.step()
 
 
-@pytest.mark.parametrize(("cell", "attention"), [("lstm", False), ("gru", False), ("lstm", True), ("gru", True)])
+@pytest.mark.parametrize(
+    ("cell", "attention"), [("lstm", False), ("gru", False), ("lstm", True), ("gru", True)]
+)
 def test_encoder_decoders_learn_to_reverse(cell, attention):
     mg.manual_seed(0)
     one = EncoderDecoder(9, d_model=48, cell=cell, attention=attention, dropout=0.0)
@@ -174,7 +193,11 @@ def test_a_reader_learns_which_token_came_first(cell):
     one = Reader(6, 6, 24, cell=cell)
 
     def tokens(step):
-        return np.where(np.arange(5) < mg.random.fresh("lengths", step).integers(2, 6, (64, 1)), mg.random.fresh("t", step).integers(1, 6, (64, 5)), 0)
+        return np.where(
+            np.arange(5) < mg.random.fresh("lengths", step).integers(2, 6, (64, 1)),
+            mg.random.fresh("t", step).integers(1, 6, (64, 5)),
+            0,
+        )
 
     train(one, lambda step: F.cross_entropy(one(tokens(step)), tokens(step)[:, 0]), 120)
     assert (one(tokens(999)).data.argmax(-1) == tokens(999)[:, 0]).mean() > 0.95
@@ -195,7 +218,11 @@ def test_a_perceptron_is_linear_maps_with_a_bend_between():
     assert [type(layer).__name__ for layer in one] == ["Linear", "Tanh", "Dropout", "Linear"]
     first, *_, last = one
     x = numbers(4, 3)
-    near(one(mg.tensor(x)), np.tanh(x @ first.weight.data.T + first.bias.data) @ last.weight.data.T + last.bias.data, 1e-14)
+    near(
+        one(mg.tensor(x)),
+        np.tanh(x @ first.weight.data.T + first.bias.data) @ last.weight.data.T + last.bias.data,
+        1e-14,
+    )
 
 
 @pytest.mark.parametrize(

@@ -26,11 +26,17 @@ def elsewhere(tmp_path, monkeypatch):
 def test_a_dry_run_says_shapes_parameters_memory_first_loss_and_time(capsys):
     assert train.main(["dates", *SMALL, "--dropout", "0.1", "--dry-run"]) == 0
     out = capsys.readouterr().out
-    assert "batch[1]     (4, 12) int64" in out and "guessing evenly among 70 classes gives ln 70 = 4.248" in out
+    assert (
+        "batch[1]     (4, 12) int64" in out and "guessing evenly among 70 classes gives ln 70 = 4.248" in out
+    )
     mg.manual_seed(0)
-    model = recipes.find("dates")({"layers": 1, "d_model": 16, "d_ff": 16, "heads": 2, "batch_size": 4}).model()
+    model = recipes.find("dates")(
+        {"layers": 1, "d_model": 16, "d_ff": 16, "heads": 2, "batch_size": 4}
+    ).model()
     total = sum(p.numel() for p in model.parameters())
-    assert re.search(rf"together +{total:,}\n", out) and re.search(rf"weights +{4 * total / 1000:.3g} kB", out)
+    assert re.search(rf"together +{total:,}\n", out) and re.search(
+        rf"weights +{4 * total / 1000:.3g} kB", out
+    )
     assert re.search(rf"optimizer +{8 * total / 1000:.3g} kB", out) and "activations kept for backward" in out
     assert "800 steps about" in out and "8 looks at the model" in out
 
@@ -41,12 +47,18 @@ def test_a_dry_run_of_parts_and_of_few_steps(capsys):
 
 
 def test_the_first_loss_beside_that_of_guessing():
-    assert "That is as it should be." in expected(4.3, 70) and "far above" in expected(9.0, 70) and "see the answer" in expected(0.5, 70)
+    assert (
+        "That is as it should be." in expected(4.3, 70)
+        and "far above" in expected(9.0, 70)
+        and "see the answer" in expected(0.5, 70)
+    )
     assert "no cross-entropy" in expected(0.5, None)
 
 
 def test_classes_and_smoothing_are_read_off_the_loss():
-    recipe = recipes.find("dates")({"label_smoothing": 0.2, "d_model": 16, "layers": 1, "heads": 2, "d_ff": 16, "batch_size": 4})
+    recipe = recipes.find("dates")(
+        {"label_smoothing": 0.2, "d_model": 16, "layers": 1, "heads": 2, "d_ff": 16, "batch_size": 4}
+    )
     assert first_loss(recipe, recipe.model(), recipe.batch(0))[1:] == (70, 0.2)
 
 
@@ -55,28 +67,53 @@ def test_no_loss_is_below_the_floor_of_label_smoothing():
         q = np.full(classes, smoothing / classes)
         q[1] += 1 - smoothing
         best = mg.tensor(np.log(q)[None])
-        assert floor(classes, smoothing) == pytest.approx(F.cross_entropy(best, np.array([1]), label_smoothing=smoothing).item(), rel=1e-6)
+        assert floor(classes, smoothing) == pytest.approx(
+            F.cross_entropy(best, np.array([1]), label_smoothing=smoothing).item(), rel=1e-6
+        )
     assert floor(None, 0.0) == floor(9, 0.0) == 0.0
 
 
 def test_shapes_layers_and_times():
-    assert shapes({"a": (np.zeros((2, 3), np.float32), [1])}) == ["batch['a'][0] (2, 3) float32", "batch['a'][1] list"]
+    assert shapes({"a": (np.zeros((2, 3), np.float32), [1])}) == [
+        "batch['a'][0] (2, 3) float32",
+        "batch['a'][1] list",
+    ]
     model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1).requires_grad_(False))
     assert by_layer(model) == [("0", 9), ("1", 0), ("together", 9)]
     assert [clock(s) for s in (1.234, 33.3, 200, 9000)] == ["1.2 s", "33 s", "3 min", "2.5 h"]
 
 
 def test_one_batch_is_learned_by_heart(capsys):
-    assert train.main(["reverse", *SMALL, "--dropout", "0.5", "--lr", "0.02", "--accumulate", "2", "--overfit-one-batch"]) == 0
+    assert (
+        train.main(
+            [
+                "reverse",
+                *SMALL,
+                "--dropout",
+                "0.5",
+                "--lr",
+                "0.02",
+                "--accumulate",
+                "2",
+                "--overfit-one-batch",
+            ]
+        )
+        == 0
+    )
     out = capsys.readouterr().out
     assert "Yes: the loss came to" in out and float(re.findall(r"loss +(\d\.\d+)", out)[-1]) < 0.1
 
 
 def test_with_label_smoothing_the_floor_counts(capsys):
-    assert train.main(["dates", *SMALL, "--label-smoothing", "0.3", "--lr", "0.03", "--overfit-one-batch"]) == 0
+    assert (
+        train.main(["dates", *SMALL, "--label-smoothing", "0.3", "--lr", "0.03", "--overfit-one-batch"]) == 0
+    )
     out = capsys.readouterr().out
     least = floor(70, 0.3)
-    assert f"no loss is below {least:.4f}" in out and least < float(re.findall(r"loss +(\d\.\d+)", out)[-1]) < least + 0.1
+    assert (
+        f"no loss is below {least:.4f}" in out
+        and least < float(re.findall(r"loss +(\d\.\d+)", out)[-1]) < least + 0.1
+    )
 
 
 class Hopeless(Recipe):

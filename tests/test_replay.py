@@ -119,7 +119,11 @@ def test_data_cannot_end_the_script_it_stands_in():
 
 
 def test_numbers_become_what_json_can_say():
-    assert plain({"a": np.array([1.5, np.nan, np.inf]), 2: np.float32(0.1), "n": np.int64(3)}) == {"a": [1.5, "nan", "inf"], "2": 0.1, "n": 3}
+    assert plain({"a": np.array([1.5, np.nan, np.inf]), 2: np.float32(0.1), "n": np.int64(3)}) == {
+        "a": [1.5, "nan", "inf"],
+        "2": 0.1,
+        "n": 3,
+    }
     assert embedded([1.0, None, True]) == "[1.0,null,true]"
 
 

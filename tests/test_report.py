@@ -19,7 +19,21 @@ from minigrad.viz.diary import AFTER, BEFORE, Diary, activation_scale, interval,
 from models import recipes
 from models.attended import attended
 
-SMALL = ["--steps", "6", "--layers", "2", "--d-model", "16", "--d-ff", "16", "--heads", "2", "--batch-size", "4", "--quiet"]
+SMALL = [
+    "--steps",
+    "6",
+    "--layers",
+    "2",
+    "--d-model",
+    "16",
+    "--d-ff",
+    "16",
+    "--heads",
+    "2",
+    "--batch-size",
+    "4",
+    "--quiet",
+]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +53,9 @@ def rows_of(folder):
 
 
 def recipe_of(name, **settings):
-    return recipes.find(name)({**recipes.find(name).defaults, "layers": 1, "d_model": 16, "steps": 3, "batch_size": 4, **settings})
+    return recipes.find(name)(
+        {**recipes.find(name).defaults, "layers": 1, "d_model": 16, "steps": 3, "batch_size": 4, **settings}
+    )
 
 
 class Plain(Recipe):
@@ -86,7 +102,17 @@ def test_the_scale_of_activations_is_the_root_mean_square_of_what_a_layer_gives(
 def test_layers_stand_in_forward_order_also_where_an_embedding_is_used_again():
     recipe = recipe_of("dates", layers=2, norm="pre", d_ff=16, heads=2)
     found = list(activation_scale(recipe, recipe.model()))
-    assert found == ["embedding", "positions", "encoder.0", "encoder.1", "encoder_norm", "decoder.0", "decoder.1", "decoder_norm", "the model itself"]
+    assert found == [
+        "embedding",
+        "positions",
+        "encoder.0",
+        "encoder.1",
+        "encoder_norm",
+        "decoder.0",
+        "decoder.1",
+        "decoder_norm",
+        "the model itself",
+    ]
 
 
 def test_an_activation_that_layers_share_counts_for_the_layer_that_runs():
@@ -135,7 +161,11 @@ def test_layers_of_a_sequential_are_called_by_what_they_are(tmp_path):
     rows = fit(recipe, model["net"], diary)
     diary.finish(tmp_path, rows, {})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "In the order they first ended: (1) 0 Linear, (2) 1 Linear" in page and '<th scope="row">0 Linear</th>' in page and "</svg>1 Linear</li>" in page
+    assert (
+        "In the order they first ended: (1) 0 Linear, (2) 1 Linear" in page
+        and '<th scope="row">0 Linear</th>' in page
+        and "</svg>1 Linear</li>" in page
+    )
 
 
 def test_a_diary_changes_nothing_of_the_training():
@@ -143,7 +173,10 @@ def test_a_diary_changes_nothing_of_the_training():
         mg.manual_seed(0)
         recipe = recipe_of("dates", dropout=0.1)
         model = recipe.model()
-        return [row["loss"] for row in fit(recipe, model, Diary(recipe, model, attended, "") if with_diary else None)]
+        return [
+            row["loss"]
+            for row in fit(recipe, model, Diary(recipe, model, attended, "") if with_diary else None)
+        ]
 
     assert losses(True) == losses(False)
 
@@ -156,7 +189,9 @@ def test_before_and_after_read_the_same_tokens_and_the_model_stays_trained():
     trained = {name: t.data.copy() for name, t in model.state_dict().items()}
     (after, rows), (before, untrained) = diary.looked()
     assert after.endswith(AFTER) and before.endswith(BEFORE)
-    assert [r.queries for r in rows] == [r.queries for r in untrained] and not np.array_equal(rows[0].weights, untrained[0].weights)
+    assert [r.queries for r in rows] == [r.queries for r in untrained] and not np.array_equal(
+        rows[0].weights, untrained[0].weights
+    )
     assert all(np.array_equal(t.data, trained[name]) for name, t in model.state_dict().items())
 
 
@@ -182,18 +217,35 @@ def test_a_run_that_was_stopped_says_so_and_keeps_the_chart_of_its_metric(tmp_pa
     monkeypatch.setattr(recipes.find("dates"), "batch", interrupted)
     assert train.main([*SMALL, "--steps", "100000", "--out", str(tmp_path / "run")]) == 130
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "The run was stopped at step 102 of 100,000." in page and "exact match, on data never trained on" in page
-    assert "To repeat this run, which was stopped at step 102 of 100,000 (the command runs to the end):" in page
+    assert (
+        "The run was stopped at step 102 of 100,000." in page
+        and "exact match, on data never trained on" in page
+    )
+    assert (
+        "To repeat this run, which was stopped at step 102 of 100,000 (the command runs to the end):" in page
+    )
 
 
-@pytest.mark.parametrize(("good", "said"), [(3, "The run broke off after step 3 of 6."), (0, "The run broke off before its first step was done.")])
+@pytest.mark.parametrize(
+    ("good", "said"),
+    [(3, "The run broke off after step 3 of 6."), (0, "The run broke off before its first step was done.")],
+)
 def test_a_training_that_breaks_off_leaves_a_report_that_says_why(tmp_path, monkeypatch, capsys, good, said):
     loss, count = recipes.find("dates").loss, iter(range(100))
-    monkeypatch.setattr(recipes.find("dates"), "loss", lambda self, *given: loss(self, *given) * (1.0 if next(count) < good else float("nan")))
+    monkeypatch.setattr(
+        recipes.find("dates"),
+        "loss",
+        lambda self, *given: loss(self, *given) * (1.0 if next(count) < good else float("nan")),
+    )
     assert train.main([*SMALL, "--out", str(tmp_path / "run")]) == 2
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     sentence = f"The loss became nan at step {good + 1}."
-    assert sentence in capsys.readouterr().err and sentence in page and said in page and "python -m minigrad.train dates" in page
+    assert (
+        sentence in capsys.readouterr().err
+        and sentence in page
+        and said in page
+        and "python -m minigrad.train dates" in page
+    )
     assert page.count("<polyline") >= 3 or not good  # the rows so far are drawn
 
 
@@ -211,7 +263,23 @@ def test_a_setting_without_an_option_of_its_own_is_repeated_too_and_paths_are_no
     text = tmp_path / "my own.txt"
     text.write_text("to be or not to be, that is the question. " * 40)
     folder = tmp_path / "run"
-    assert train.main(["text", *SMALL, "--text", str(text), "--context", "8", "--set", "checkpoint=true", "--out", str(folder)]) == 0
+    assert (
+        train.main(
+            [
+                "text",
+                *SMALL,
+                "--text",
+                str(text),
+                "--context",
+                "8",
+                "--set",
+                "checkpoint=true",
+                "--out",
+                str(folder),
+            ]
+        )
+        == 0
+    )
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "--set checkpoint=True" in page and "&#x27;my own.txt&#x27;" in page and str(tmp_path) not in page
 
@@ -221,11 +289,19 @@ def test_it_shows_figures_samples_settings_and_environment(run, page):
     for source, answer, target in last["samples"]:
         assert html.escape(source) in page and html.escape(answer) in page and target in page
     assert "the figure at the top of the page is of all of them" in page and "was stopped" not in page
-    assert "<dt>norm</dt><dd>pre</dd>" in page and f"<dt>NumPy</dt><dd>{np.__version__}</dd>" in page and "<dt>threads</dt><dd>1</dd>" in page
+    assert (
+        "<dt>norm</dt><dd>pre</dd>" in page
+        and f"<dt>NumPy</dt><dd>{np.__version__}</dd>" in page
+        and "<dt>threads</dt><dd>1</dd>" in page
+    )
     parameters = sum(t.size for t in saving.load_tensors(run / "model.safetensors").values())
-    assert f"{parameters:,} parameters" in page and f"{saving.load_json(run / 'result.json')['exact match']:.1%}" in page
+    assert (
+        f"{parameters:,} parameters" in page
+        and f"{saving.load_json(run / 'result.json')['exact match']:.1%}" in page
+    )
     figures = saving.load_json(run / "result.json")
-    assert f"<dt>exact match</dt><dd>{figures['exact match']:.1%}</dd>" in page  # in the unit that it has above
+    # in the unit that it has above
+    assert f"<dt>exact match</dt><dd>{figures['exact match']:.1%}</dd>" in page
     assert len(re.findall(r"<td[^>]*>\d+\.\d%</td>", page)) >= len(figures["by format"])
     assert "answers in ISO</p>" in page and "(a minute)" not in page  # how long it took stands there
     assert str(run.parent) not in page and (run / "layers.png").read_bytes().startswith(b"\x89PNG")
@@ -263,11 +339,15 @@ def test_a_charts_points_lie_where_the_numbers_say():
 def test_a_logarithmic_chart_leaves_out_what_has_no_logarithm_and_equal_numbers_do_no_harm():
     drawing = svg.chart({"a": [(1, 0.0), (2, float("nan")), (3, 1e-3), (4, 10.0)]}, "c", "x", "y", log=True)
     assert len(re.search(r'points="(.*?)"', drawing)[1].split()) == 2 and ">0.1</text>" in drawing
-    assert "points" in svg.chart({"a": [(1, 2.0)]}, "c", "x", "y") and "points" in svg.chart({"a": [(1, 2.0)]}, "c", "x", "y", log=True)
+    assert "points" in svg.chart({"a": [(1, 2.0)]}, "c", "x", "y") and "points" in svg.chart(
+        {"a": [(1, 2.0)]}, "c", "x", "y", log=True
+    )
     assert "Nothing was measured" in svg.chart({"a": []}, "c", "x", "y")
 
 
-@pytest.mark.parametrize(("last", "ticks"), [(1, ["1"]), (3, ["1", "2", "3"]), (12, ["2", "4", "6", "8", "10", "12"])])
+@pytest.mark.parametrize(
+    ("last", "ticks"), [(1, ["1"]), (3, ["1", "2", "3"]), (12, ["2", "4", "6", "8", "10", "12"])]
+)
 def test_an_axis_of_steps_has_whole_numbers(last, ticks):
     drawing = svg.chart({"a": [(step, 0.5) for step in range(1, last + 1)]}, "c", "step", "y")
     assert re.findall(rf'y="{svg.HEIGHT - svg.BOTTOM + 18}" text-anchor="middle">(.*?)<', drawing) == ticks
@@ -297,10 +377,17 @@ def test_the_report_opens_without_a_complaint_its_numbers_are_the_runs_and_atten
 
 def test_long_names_wrap_on_a_phone_and_one_text_has_no_menu(tmp_path):
     folder = tmp_path / "run"
-    assert train.main(["recall", *SMALL[:2], "--d-model", "8", "--distance", "8", "--quiet", "--out", str(folder)]) == 0
+    assert (
+        train.main(
+            ["recall", *SMALL[:2], "--d-model", "8", "--distance", "8", "--quiet", "--out", str(folder)]
+        )
+        == 0
+    )
     with opened(folder / "report.html", width=360, height=700) as seen:
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= 360 and seen.quiet()
-    one = viz.attention(Diary(recipe := recipe_of("copy"), recipe.model(), attended, "").looked()[:1], tmp_path / "one.html")
+    one = viz.attention(
+        Diary(recipe := recipe_of("copy"), recipe.model(), attended, "").looked()[:1], tmp_path / "one.html"
+    )
     for path, menu in ((one, False), (folder / "report.html", True)):
         with opened(path) as seen:
             assert seen.page.locator("#record").is_visible() == menu

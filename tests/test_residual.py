@@ -92,7 +92,9 @@ def softmax_jacobian(x):
 
 
 @tiers
-@pytest.mark.parametrize("fun, jacobian", [(lambda x: F.layer_norm(x, 5), norm_jacobian), (F.softmax, softmax_jacobian)])
+@pytest.mark.parametrize(
+    "fun, jacobian", [(lambda x: F.layer_norm(x, 5), norm_jacobian), (F.softmax, softmax_jacobian)]
+)
 def test_backward_of_layer_norm_and_softmax_is_their_jacobian_transposed(tier, fun, jacobian):
     x, g = leaf(3, 5), np.random.default_rng(2).standard_normal((3, 5))
     with by(tier):
@@ -104,14 +106,20 @@ def test_backward_of_layer_norm_and_softmax_is_their_jacobian_transposed(tier, f
 def test_layer_norm_of_values_known_by_hand(tier):
     x = mg.tensor([[1.0, 0.0, 0.0, 0.0]], dtype=np.float64)
     with by(tier):
-        near(F.layer_norm(x, 4, eps=0.0), [[np.sqrt(3), *[-1 / np.sqrt(3)] * 3]], 1e-15)  # biased: 1.732, not 1.5
+        # biased: 1.732, not 1.5
+        near(F.layer_norm(x, 4, eps=0.0), [[np.sqrt(3), *[-1 / np.sqrt(3)] * 3]], 1e-15)
         assert f"{F.layer_norm(x, 4)[0, 0].item():.4f}" == "1.7320"
         near(F.layer_norm(x * 0 + 7, 4), np.zeros((1, 4)), 1e-15)  # eps inside the root: no 0/0
 
 
 @tiers
 def test_gradients_of_the_norms_weight_and_bias_are_sums_over_rows(tier):
-    x, w, b, g = leaf(2, 3, 5), leaf(5, seed=1), leaf(5, seed=2), np.random.default_rng(3).standard_normal((2, 3, 5))
+    x, w, b, g = (
+        leaf(2, 3, 5),
+        leaf(5, seed=1),
+        leaf(5, seed=2),
+        np.random.default_rng(3).standard_normal((2, 3, 5)),
+    )
     with by(tier):
         F.layer_norm(x, 5, w, b).backward(mg.tensor(g))
     xhat = (x.data - x.data.mean(-1, keepdims=True)) / np.sqrt(x.data.var(-1, keepdims=True) + 1e-5)
@@ -144,7 +152,9 @@ def test_with_a_silent_sublayer_the_pre_norm_gradient_passes_unchanged_and_the_p
 
 def test_feed_forward_is_equation_two_at_each_position_alone():
     block, x = FeedForward(4, 6).double(), leaf(2, 3, 4)
-    w1, b1, w2, b2 = (p.data for p in (block.linear1.weight, block.linear1.bias, block.linear2.weight, block.linear2.bias))
+    w1, b1, w2, b2 = (
+        p.data for p in (block.linear1.weight, block.linear1.bias, block.linear2.weight, block.linear2.bias)
+    )
     near(block(x), np.maximum(x.data @ w1.T + b1, 0) @ w2.T + b2, 1e-14)
     (dx,) = mg.grad(block(x)[:, 1].sum(), [x])
     assert (dx.data[:, [0, 2]] == 0).all() and (dx.data[:, 1] != 0).any()
@@ -156,7 +166,11 @@ def test_layers_are_the_papers_sums():
     a = r1(x + layer.self_attention(x, mask=TGT_MASK))
     b = r2(a + layer.cross_attention(a, memory, mask=SRC_MASK))
     same(layer(x, memory, TGT_MASK, SRC_MASK), r3(b + layer.feed_forward(b)))
-    layer, r1, r2 = (pre := EncoderLayer(4, 2, 6, norm="pre").double()), pre.residual1.norm, pre.residual2.norm
+    layer, r1, r2 = (
+        (pre := EncoderLayer(4, 2, 6, norm="pre").double()),
+        pre.residual1.norm,
+        pre.residual2.norm,
+    )
     a = x + layer.self_attention(r1(x))
     same(layer(x), a + layer.feed_forward(r2(a)))
 
@@ -208,7 +222,9 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("how", SPOILED)
-@pytest.mark.parametrize("definition", (F.softmax, F.normalized, F.attention, F.linear, F.gelu), ids=lambda d: d.__name__)
+@pytest.mark.parametrize(
+    "definition", (F.softmax, F.normalized, F.attention, F.linear, F.gelu), ids=lambda d: d.__name__
+)
 def test_a_spoiled_kernel_fails_the_check_of_a_whole_block(monkeypatch, how, definition):
     right = definition.kernel.backward
 

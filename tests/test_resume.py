@@ -23,8 +23,29 @@ from models import recipes
 
 ROOT = Path(__file__).parent.parent
 SIZES = {"d_model": 8, "layers": 1, "heads": 2, "d_ff": 16, "batch_size": 4, "dropout": 0.2}
-OWN = {"recall": {"distance": 4}, "text": {"context": 8}, "mlm": {"context": 8}, "translate": {"tokens": "characters"}, "sort": {"model": "llama"}}
-DATES = ["dates", "--layers", "1", "--d-model", "16", "--heads", "2", "--d-ff", "16", "--batch-size", "4", "--dropout", "0.2", "--quiet"]
+OWN = {
+    "recall": {"distance": 4},
+    "text": {"context": 8},
+    "mlm": {"context": 8},
+    "translate": {"tokens": "characters"},
+    "sort": {"model": "llama"},
+}
+DATES = [
+    "dates",
+    "--layers",
+    "1",
+    "--d-model",
+    "16",
+    "--heads",
+    "2",
+    "--d-ff",
+    "16",
+    "--batch-size",
+    "4",
+    "--dropout",
+    "0.2",
+    "--quiet",
+]
 
 
 @pytest.fixture
@@ -36,7 +57,9 @@ def no_test(monkeypatch):
 @pytest.fixture
 def quick_test(monkeypatch):
     """Do not test the model and draw no pictures; the report is written."""
-    monkeypatch.setattr(recipes.find("dates"), "evaluate", lambda self, model, final=False: {"exact match": 0.5})
+    monkeypatch.setattr(
+        recipes.find("dates"), "evaluate", lambda self, model, final=False: {"exact match": 0.5}
+    )
     monkeypatch.setattr(showing, "pictures", lambda *given: [])
     monkeypatch.setattr(Diary, "picture", lambda *given: [])
 
@@ -44,8 +67,18 @@ def quick_test(monkeypatch):
 def arguments(name, folder, steps):
     """Of minigrad.train, for a small run of a recipe; what it reads is written into the folder."""
     defaults = recipes.find(name).defaults
-    settings = {key: value for key, value in (SIZES | OWN.get(name, {})).items() if key in {**trainer.GENERAL, **defaults}}
-    words = [name, "--quiet", "--steps", str(steps), *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
+    settings = {
+        key: value
+        for key, value in (SIZES | OWN.get(name, {})).items()
+        if key in {**trainer.GENERAL, **defaults}
+    }
+    words = [
+        name,
+        "--quiet",
+        "--steps",
+        str(steps),
+        *(word for key, value in settings.items() for word in ("--set", f"{key}={value}")),
+    ]
     if "text" in defaults:
         (folder / "text.txt").write_text("Now is the time for all good men. The quick brown fox jumps. " * 20)
         words += ["--text", str(folder / "text.txt")]
@@ -75,7 +108,14 @@ def same_runs(one, other):
 def ended(how, number, *words, **options):
     """A process of minigrad.train that is stopped."""
     words = [sys.executable, str(ROOT / "tests" / "stopping.py"), how, str(number), *map(str, words)]
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, **options)
+    return subprocess.run(
+        words,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        **options,
+    )
 
 
 def stop_at(monkeypatch, step, what=stopping.boom):
@@ -131,7 +171,10 @@ def test_a_resumed_run_ends_with_the_same_report_and_samples(tmp_path, monkeypat
 
     def page(name):
         text = (tmp_path / name / "x" / "report.html").read_text(encoding="utf-8")
-        for seconds in {row["seconds"] for row in map(json.loads, (tmp_path / name / "x" / "metrics.jsonl").read_text().splitlines())}:
+        for seconds in {
+            row["seconds"]
+            for row in map(json.loads, (tmp_path / name / "x" / "metrics.jsonl").read_text().splitlines())
+        }:
             text = text.replace(f"{seconds:.1f} s of training", "some time")
         return text
 
@@ -193,7 +236,14 @@ def test_data_that_have_changed_since_are_said(tmp_path, monkeypatch, no_test, c
 
 def test_training_is_the_same_object_after_a_round_trip_through_a_file(tmp_path):
     """A dict with a name that holds a dot, arrays of no axes, transposed ones, pairs: all come back."""
-    state = {"step": 3, "best": None, "a": {"b": np.arange(6.0).reshape(2, 3).T}, "a.b": np.array(2.5), "betas": (0.9, 0.99), "words": ["x", None, True]}
+    state = {
+        "step": 3,
+        "best": None,
+        "a": {"b": np.arange(6.0).reshape(2, 3).T},
+        "a.b": np.array(2.5),
+        "betas": (0.9, 0.99),
+        "words": ["x", None, True],
+    }
     checkpoints.write(tmp_path / "c.safetensors", state)
     back = checkpoints.read(tmp_path / "c.safetensors").state
     assert np.array_equal(back["a"]["b"], state["a"]["b"]) and back["a.b"].shape == () and back["a.b"] == 2.5
@@ -207,7 +257,10 @@ signals = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 
 
 @signals
-@pytest.mark.parametrize(("how", "status"), [("SIGTERM", 143), ("SIGINT", 130), ("twice", 130), ("SIGKILL", -9), ("before rename", -9)])
+@pytest.mark.parametrize(
+    ("how", "status"),
+    [("SIGTERM", 143), ("SIGINT", 130), ("twice", 130), ("SIGKILL", -9), ("before rename", -9)],
+)
 def test_a_process_that_is_stopped_leaves_a_run_that_goes_on(how, status, tmp_path, no_test):
     words = [*DATES, "--steps", "8", "--save-every", "3"]
     train.main([*words, "--out", str(tmp_path / "whole")])
@@ -222,12 +275,18 @@ def test_a_process_that_is_stopped_leaves_a_run_that_goes_on(how, status, tmp_pa
     assert not [*(tmp_path / "run").rglob(".*.part")]
 
 
-def test_control_c_saves_tests_says_how_to_go_on_and_the_model_answers(tmp_path, monkeypatch, capsys, quick_test):
+def test_control_c_saves_tests_says_how_to_go_on_and_the_model_answers(
+    tmp_path, monkeypatch, capsys, quick_test
+):
     stop_at(monkeypatch, 3, lambda: signal.raise_signal(signal.SIGINT))
     folder = tmp_path / "run"
     assert train.main([*DATES, "--steps", "6", "--out", str(folder)]) == 130
     out = capsys.readouterr().out
-    assert "Stopped after 4 steps" in out and "its last checkpoint is of step 4" in out and f"--resume {folder}" in out
+    assert (
+        "Stopped after 4 steps" in out
+        and "its last checkpoint is of step 4" in out
+        and f"--resume {folder}" in out
+    )
     assert "The run was stopped at step 4 of 6." in (folder / "report.html").read_text(encoding="utf-8")
     assert generate.main([str(folder), "29/11/26"]) == 0
     assert train.main(["--resume", str(folder), "--quiet"]) == 0
@@ -238,7 +297,9 @@ def test_control_c_saves_tests_says_how_to_go_on_and_the_model_answers(tmp_path,
 def test_sigterm_leaves_the_report_so_far_without_a_test(tmp_path, monkeypatch, capsys, quick_test):
     stop_at(monkeypatch, 3, lambda: signal.raise_signal(signal.SIGTERM))
     assert train.main([*DATES, "--steps", "6", "--out", str(tmp_path / "run")]) == 143
-    assert "The run was stopped at step 4 of 6." in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "The run was stopped at step 4 of 6." in (tmp_path / "run" / "report.html").read_text(
+        encoding="utf-8"
+    )
     assert not (tmp_path / "run" / "result.json").exists()
 
 
@@ -320,14 +381,22 @@ def test_a_finished_run_says_so_and_learns_on_with_more_steps(tmp_path, capsys, 
     before = weights(folder)
     capsys.readouterr()
     assert train.main(["--resume", str(folder)]) == 0
-    assert "is finished after 2 steps. To let it learn on" in capsys.readouterr().out and weights(folder) == before
+    assert (
+        "is finished after 2 steps. To let it learn on" in capsys.readouterr().out
+        and weights(folder) == before
+    )
     assert train.main(["--resume", str(folder), "--steps", "1"]) == 2
     assert "would make it shorter" in capsys.readouterr().err
     assert train.main(["--resume", str(folder), "--steps", "4"]) == 0
     assert "follows the schedule of the longer run" in capsys.readouterr().out
-    assert [row["step"] for row in rows(folder)] == [1, 2, 3, 4] and json.loads((folder / "result.json").read_text())["steps"] == 4
+    assert [row["step"] for row in rows(folder)] == [1, 2, 3, 4] and json.loads(
+        (folder / "result.json").read_text()
+    )["steps"] == 4
     assert "--resume RUN --steps 4" in (folder / "report.html").read_text(encoding="utf-8")
-    rate = trainer.Recipe({"steps": 4, "lr": 1e-3}).optimizer(nn.Linear(1, 1))[1].factor(2) * recipes.find("dates").defaults["lr"]
+    rate = (
+        trainer.Recipe({"steps": 4, "lr": 1e-3}).optimizer(nn.Linear(1, 1))[1].factor(2)
+        * recipes.find("dates").defaults["lr"]
+    )
     assert rows(folder)[2]["lr"] == pytest.approx(rate)
 
 
@@ -350,7 +419,10 @@ def test_no_run_an_older_run_and_one_killed_at_its_first_file(tmp_path, capsys, 
     for path in [folder / "model.safetensors", folder / "metrics.jsonl", *(folder / "checkpoints").iterdir()]:
         path.unlink()
     assert generate.main([str(folder), "x"]) == 2
-    assert f"stopped before it had saved anything. To begin it again: python -m minigrad.train --resume {folder}" in capsys.readouterr().err
+    assert (
+        f"stopped before it had saved anything. To begin it again: python -m minigrad.train --resume {folder}"
+        in capsys.readouterr().err
+    )
     assert train.main(["--resume", str(folder), "--quiet"]) == 0
     assert weights(folder) == whole and "begins again, from its seed" in capsys.readouterr().err
     saving.save_json(folder / "config.json", {key: config[key] for key in ("recipe", "seed", "settings")})
@@ -372,7 +444,14 @@ def test_another_learning_rate_from_there_on(stopped, tmp_path, capsys):
 
 def test_a_config_that_no_run_has_written_is_a_sentence(stopped, capsys):
     config = saving.load_json(stopped / "config.json")
-    for change in ({"threads": 10**9}, {"share": "everything"}, {"command": 3}, {"saving": {}}, {"saving": {**config["saving"], "keep": 0}}, {"saving": {**config["saving"], "minutes": "1"}}):
+    for change in (
+        {"threads": 10**9},
+        {"share": "everything"},
+        {"command": 3},
+        {"saving": {}},
+        {"saving": {**config["saving"], "keep": 0}},
+        {"saving": {**config["saving"], "minutes": "1"}},
+    ):
         saving.save_json(stopped / "config.json", config | change)
         assert train.main(["--resume", str(stopped)]) == 2
         assert "is not a run's configuration" in capsys.readouterr().err
@@ -419,8 +498,15 @@ def test_a_checkpoint_that_does_not_fit_is_passed_over_for_the_one_before(change
     spoil(checkpoints.path_of(stopped, 6), change)
     assert train.main(["--resume", str(stopped), "--quiet"]) == 0
     err = capsys.readouterr().err
-    assert "It is passed over." in err and "step-000006" in err and "Traceback" not in err and len(err.splitlines()) == 1, err
-    assert [step for step, _ in checkpoints.found(stopped)] == [8, 6, 0] and [row["step"] for row in rows(stopped)] == [*range(1, 9)]
+    assert (
+        "It is passed over." in err
+        and "step-000006" in err
+        and "Traceback" not in err
+        and len(err.splitlines()) == 1
+    ), err
+    assert [step for step, _ in checkpoints.found(stopped)] == [8, 6, 0] and [
+        row["step"] for row in rows(stopped)
+    ] == [*range(1, 9)]
 
 
 HEADERS = {
@@ -433,7 +519,9 @@ HEADERS = {
 @pytest.mark.parametrize("note", HEADERS.values(), ids=HEADERS.keys())
 def test_a_header_that_is_none_is_a_sentence(note, tmp_path):
     saving.save_tensors(tmp_path / "x", {"a": np.zeros(1)}, note)
-    with pytest.raises(saving.FileProblem, match="newer minigrad" if "2" in str(note) else "is not a checkpoint"):
+    with pytest.raises(
+        saving.FileProblem, match="newer minigrad" if "2" in str(note) else "is not a checkpoint"
+    ):
         checkpoints.read(tmp_path / "x")
 
 
@@ -456,25 +544,38 @@ def test_rows_that_are_missing_are_said_and_the_weights_are_the_same(stopped, tm
     (stopped / "metrics.jsonl").write_text("".join([*lines[:2], '{"step": 3, "loss": "x"}\n', *lines[3:]]))
     assert train.main(["--resume", str(stopped), "--quiet"]) == 0
     assert "holds the rows of 2 steps only" in capsys.readouterr().err
-    assert weights(stopped) == weights(tmp_path / "whole") and [row["step"] for row in rows(stopped)] == [1, 2, 7, 8]
+    assert weights(stopped) == weights(tmp_path / "whole") and [row["step"] for row in rows(stopped)] == [
+        1,
+        2,
+        7,
+        8,
+    ]
 
 
 # ---------------------------------------------------------------- a disk that is full, a folder that may not be written
 
 
-def test_a_full_disk_is_said_the_training_goes_on_and_the_last_good_checkpoint_stays(tmp_path, monkeypatch, no_test, capsys):
+def test_a_full_disk_is_said_the_training_goes_on_and_the_last_good_checkpoint_stays(
+    tmp_path, monkeypatch, no_test, capsys
+):
     replace, calls = os.replace, []
 
     def full(*names):
         calls.append(names)
-        if 5 < len(calls) < 10:  # before: config.json, config.toml, the weights and the checkpoint of step 0, the weights of step 2
+        # before: config.json, config.toml, the weights and the checkpoint of step 0, the weights of step 2
+        if 5 < len(calls) < 10:
             raise OSError(28, "No space left on device")
         replace(*names)
 
     monkeypatch.setattr(os, "replace", full)
     assert train.main([*DATES, "--steps", "12", "--save-every", "2", "--out", str(tmp_path / "run")]) == 0
     err = capsys.readouterr().err
-    assert err.count("No space left on device") == 2 and "untouched" in err and "The training goes on" in err and "Traceback" not in err
+    assert (
+        err.count("No space left on device") == 2
+        and "untouched" in err
+        and "The training goes on" in err
+        and "Traceback" not in err
+    )
     assert checkpoints.found(tmp_path / "run")[0][0] == 12 and len(rows(tmp_path / "run")) == 12
 
 
@@ -483,8 +584,15 @@ def test_a_disk_that_stays_full_loses_nothing_that_was_saved(tmp_path, no_test):
     words = [*DATES, "--d-model", "32", "--steps", "8", "--save-every", "3"]
     train.main([*words, "--out", str(tmp_path / "whole")])
     done = ended("full", 4, *words, "--out", tmp_path / "run")
-    assert done.returncode == 2 and "so the run is not finished" in done.stderr and "could not be written: File too large" in done.stderr and "Traceback" not in done.stderr
-    assert [step for step, _ in checkpoints.found(tmp_path / "run")] == [3, 0] and not [*(tmp_path / "run").rglob(".*.part")]
+    assert (
+        done.returncode == 2
+        and "so the run is not finished" in done.stderr
+        and "could not be written: File too large" in done.stderr
+        and "Traceback" not in done.stderr
+    )
+    assert [step for step, _ in checkpoints.found(tmp_path / "run")] == [3, 0] and not [
+        *(tmp_path / "run").rglob(".*.part")
+    ]
     assert train.main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
     assert same_runs(tmp_path / "run", tmp_path / "whole")
 
@@ -533,7 +641,11 @@ def test_an_optimizer_that_cannot_be_saved_is_said_once_and_trains(tmp_path, mon
     class Bare:
         def __init__(self, params):
             self.inner = optim.SGD(params, lr=0.1)
-            self.param_groups, self.zero_grad, self.step = self.inner.param_groups, self.inner.zero_grad, self.inner.step
+            self.param_groups, self.zero_grad, self.step = (
+                self.inner.param_groups,
+                self.inner.zero_grad,
+                self.inner.step,
+            )
 
     def optimizer(self, model):
         bare = Bare(model.parameters())
@@ -552,7 +664,13 @@ def test_positions_that_get_state_gives_are_accepted_and_no_others():
     streams.stream("x").random(3)
     state = streams.get_state()
     streams.check_state(state)
-    for spoiled in ({}, None, {**state, "seed": 5}, {**state, "streams": []}, {**state, "streams": {"x": {}}}):
+    for spoiled in (
+        {},
+        None,
+        {**state, "seed": 5},
+        {**state, "streams": []},
+        {**state, "streams": {"x": {}}},
+    ):
         with pytest.raises(ValueError, match="random stream"):
             streams.check_state(spoiled)
 
@@ -581,12 +699,18 @@ def test_every_recipe_stopped_again_and_again_in_every_way(tmp_path, capsys, no_
             number += 1
             while True:  # one run, until it is finished
                 how = next(ways) if stops < STOPS else "nothing"
-                when = {"later": rng.randrange(120), **dict.fromkeys(stopping.WRITES, rng.randrange(9))}.get(how, rng.randrange(8))
+                when = {"later": rng.randrange(120), **dict.fromkeys(stopping.WRITES, rng.randrange(9))}.get(
+                    how, rng.randrange(8)
+                )
                 begun |= (folder / "config.json").exists()
-                done = ended(how, when, *(["--resume", folder, "--quiet"] if begun else [*words, "--out", folder]))
+                done = ended(
+                    how, when, *(["--resume", folder, "--quiet"] if begun else [*words, "--out", folder])
+                )
                 if done.returncode == 0:
                     break
-                assert done.returncode in (1, 130, 143, -9) and ("Traceback" in done.stderr) == (how == "exception"), done.stderr
+                assert done.returncode in (1, 130, 143, -9) and ("Traceback" in done.stderr) == (
+                    how == "exception"
+                ), done.stderr
                 assert "passed over" not in done.stderr, done.stderr
                 stops, total[how] = stops + 1, total[how] + 1
                 resumed += (folder / "config.json").exists()
@@ -629,14 +753,20 @@ class Little(Recipe):
 
 
 def bytes_of(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "report.html"}
+    return {
+        path.name: path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "report.html"
+    }
 
 
 @pytest.mark.parametrize(("change", "said"), [
     (("nn.Linear(2, 1))", "nn.Linear(2, 1), nn.LayerNorm(1))"), "none of the 3 checkpoints of the run"),
     (("return np.full", "raise OSError('data.bin is gone')\n        return np.full"), "The data of step 4 are no longer to be had (OSError: data.bin is gone)"),
 ], ids=["another model", "data that are gone"])  # fmt: skip
-def test_a_run_whose_recipe_has_changed_is_left_as_it_is_until_it_is_put_back(change, said, tmp_path, monkeypatch, no_test, capsys):
+def test_a_run_whose_recipe_has_changed_is_left_as_it_is_until_it_is_put_back(
+    change, said, tmp_path, monkeypatch, no_test, capsys
+):
     (file := tmp_path / "little.py").write_text(RECIPE)
     stop_at(monkeypatch, 4)
     with pytest.raises(RuntimeError):
@@ -660,7 +790,10 @@ def test_what_may_not_be_read_or_never_ends_is_a_sentence(stopped, monkeypatch, 
     (stopped / "metrics.jsonl").rename(stopped / "rows")
     if hasattr(os, "mkfifo"):
         os.mkfifo(stopped / "metrics.jsonl")
-        assert train.main(["--resume", str(stopped)]) == 2 and "metrics.jsonl is a pipe or a device" in capsys.readouterr().err
+        assert (
+            train.main(["--resume", str(stopped)]) == 2
+            and "metrics.jsonl is a pipe or a device" in capsys.readouterr().err
+        )
         (stopped / "metrics.jsonl").unlink()
     (stopped / "rows").rename(stopped / "metrics.jsonl")
     before = bytes_of(stopped)

@@ -7,7 +7,22 @@ import pytest
 
 from minigrad import running, runs, saving, showing, train
 
-SMALL = ["dates", "--steps", "3", "--layers", "1", "--d-model", "8", "--d-ff", "8", "--heads", "1", "--batch-size", "4", "--quiet"]
+SMALL = [
+    "dates",
+    "--steps",
+    "3",
+    "--layers",
+    "1",
+    "--d-model",
+    "8",
+    "--d-ff",
+    "8",
+    "--heads",
+    "1",
+    "--batch-size",
+    "4",
+    "--quiet",
+]
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +43,13 @@ def many(one, tmp_path):
         shutil.copytree(one, folder / name)
     saving.save_json(folder / "finished" / "result.json", {"steps": 3, "exact match": 0.25})
     rows = (folder / "stopped" / "metrics.jsonl").read_text().splitlines(keepends=True)
-    (folder / "stopped" / "metrics.jsonl").write_text("".join(rows[:2]) + rows[2][:20])  # killed while it wrote
+    # killed while it wrote
+    (folder / "stopped" / "metrics.jsonl").write_text("".join(rows[:2]) + rows[2][:20])
     (folder / "off" / running.BROKEN).write_text("The loss became nan at step 4.\n")
     (folder / "broken" / "config.json").write_text('{"recipe": "dates", "seed": ')
-    saving.save_json(folder / "newer" / "config.json", {**json.loads((one / "config.json").read_text()), "version": 99})
+    saving.save_json(
+        folder / "newer" / "config.json", {**json.loads((one / "config.json").read_text()), "version": 99}
+    )
     (folder / "empty").mkdir()
     (folder / "a file").write_text("")
     return folder
@@ -44,11 +62,32 @@ def listed(capsys, *words):
 
 def test_states_and_figures(many, capsys):
     found = listed(capsys, many)
-    assert {name: run["state"] for name, run in found.items()} == {"finished": "finished", "stopped": "stopped at step 2", "off": "broke off at step 3", "broken": "broken", "newer": "broken"}
+    assert {name: run["state"] for name, run in found.items()} == {
+        "finished": "finished",
+        "stopped": "stopped at step 2",
+        "off": "broke off at step 3",
+        "broken": "broken",
+        "newer": "broken",
+    }
     done = found["finished"]
-    assert (done["steps"], done["of"], done["metric"], done["value"]) == (3, 3, "exact match", 0.25) and done["loss"] > 0 and done["seconds"] > 0
-    assert done["settings"] == {"steps": 3, "batch_size": 4, "d_model": 8, "layers": 1, "heads": 1, "d_ff": 8, "seed": 3}
-    assert found["off"]["problem"] == "The loss became nan at step 4." and "newer minigrad" in found["newer"]["problem"]
+    assert (
+        (done["steps"], done["of"], done["metric"], done["value"]) == (3, 3, "exact match", 0.25)
+        and done["loss"] > 0
+        and done["seconds"] > 0
+    )
+    assert done["settings"] == {
+        "steps": 3,
+        "batch_size": 4,
+        "d_model": 8,
+        "layers": 1,
+        "heads": 1,
+        "d_ff": 8,
+        "seed": 3,
+    }
+    assert (
+        found["off"]["problem"] == "The loss became nan at step 4."
+        and "newer minigrad" in found["newer"]["problem"]
+    )
     assert found["stopped"]["value"] is None  # it was not yet measured
 
 
@@ -101,10 +140,18 @@ def test_a_recipe_of_ones_own_is_not_run_to_be_listed(one, tmp_path, capsys):
     shutil.copytree(one, tmp_path / "mine")
     (tmp_path / "my.py").write_text("raise SystemExit('run')")
     config = json.loads((one / "config.json").read_text())
-    config |= {"recipe": str(tmp_path / "my.py"), "command": "python -m minigrad.train my.py --layers 1 --set depth=3 --seed 3", "metric": "loss on new data"}
+    config |= {
+        "recipe": str(tmp_path / "my.py"),
+        "command": "python -m minigrad.train my.py --layers 1 --set depth=3 --seed 3",
+        "metric": "loss on new data",
+    }
     saving.save_json(tmp_path / "mine" / "config.json", config)
     run = listed(capsys, tmp_path / "mine")["mine"]
-    assert (run["recipe"], run["settings"], run["metric"]) == ("my", {"layers": "1", "depth": "3", "seed": 3}, "loss on new data")
+    assert (run["recipe"], run["settings"], run["metric"]) == (
+        "my",
+        {"layers": "1", "depth": "3", "seed": 3},
+        "loss on new data",
+    )
 
 
 def test_why_a_training_broke_off_is_kept_until_it_goes_on(one, tmp_path, capsys, monkeypatch):
@@ -121,7 +168,9 @@ def test_why_a_training_broke_off_is_kept_until_it_goes_on(one, tmp_path, capsys
 def test_a_recipe_whose_metric_depends_on_its_settings_is_listed_with_it(one, tmp_path, capsys):
     shutil.copytree(one, tmp_path / "runs" / "t")
     config = saving.load_json(one / "config.json")
-    saving.save_json(tmp_path / "runs" / "t" / "config.json", {**config, "recipe": "translate", "metric": "chrF"})
+    saving.save_json(
+        tmp_path / "runs" / "t" / "config.json", {**config, "recipe": "translate", "metric": "chrF"}
+    )
     shutil.copytree(one, tmp_path / "runs" / "d")
     assert runs.main([str(tmp_path / "runs"), "--sort", "metric"]) == 0
     capsys.readouterr()

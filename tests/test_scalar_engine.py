@@ -35,7 +35,9 @@ def test_gradients_are_the_slopes(point):
 
 @pytest.mark.parametrize("point", POINTS)
 def test_gradients_are_those_of_micrograd(point):
-    engine = pytest.importorskip("micrograd.engine", reason="micrograd is not installed; finite differences are checked anyway")
+    engine = pytest.importorskip(
+        "micrograd.engine", reason="micrograd is not installed; finite differences are checked anyway"
+    )
     data, found = gradients(point, Value)
     their_data, theirs = gradients(point, engine.Value)
     assert data == pytest.approx(their_data) and found == pytest.approx(theirs)

@@ -11,7 +11,12 @@ import pytest
 from helpers import leaf_of, slope
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_shapes, basic_indices, integer_array_indices, mutually_broadcastable_shapes
+from hypothesis.extra.numpy import (
+    array_shapes,
+    basic_indices,
+    integer_array_indices,
+    mutually_broadcastable_shapes,
+)
 from oracle import gradients, leaf, near, refuses, same
 
 import minigrad as mg
@@ -151,21 +156,33 @@ def test_11_reductions_over_axes_of_cubes(name, axis, keepdims):
 @pytest.mark.parametrize("name", REDUCTIONS)
 @given(array_shapes(min_dims=1, max_dims=4, min_side=2, max_side=3), st.data())
 def test_11_reductions_as_hips_does(name, shape, data):
-    axes = data.draw(st.none() | st.lists(st.integers(-len(shape), len(shape) - 1), min_size=1, max_size=len(shape), unique_by=lambda a: a % len(shape)).map(tuple))
+    axes = data.draw(
+        st.none()
+        | st.lists(
+            st.integers(-len(shape), len(shape) - 1),
+            min_size=1,
+            max_size=len(shape),
+            unique_by=lambda a: a % len(shape),
+        ).map(tuple)
+    )
     keepdims = data.draw(st.booleans())
     x = np.random.default_rng(0).permutation(math.prod(shape)).reshape(shape) / 7
 
     def theirs(anp, x):
         if name in ("var", "std"):
             n = x.size if axes is None else math.prod(shape[a] for a in axes)
-            variance = anp.sum((x - anp.mean(x, axis=axes, keepdims=True)) ** 2, axis=axes, keepdims=keepdims) / (n - 1)
+            variance = anp.sum(
+                (x - anp.mean(x, axis=axes, keepdims=True)) ** 2, axis=axes, keepdims=keepdims
+            ) / (n - 1)
             return variance if name == "var" else anp.sqrt(variance)
         return getattr(anp, {"amax": "max", "amin": "min"}.get(name, name))(x, axis=axes, keepdims=keepdims)
 
     agrees(lambda x: getattr(x, name)(axis=axes, keepdims=keepdims), theirs, x)
 
 
-@pytest.mark.parametrize("name", [*REDUCTIONS, "argmax", "argmin", "any", "all", "softmax", "log_softmax", "logsumexp"])
+@pytest.mark.parametrize(
+    "name", [*REDUCTIONS, "argmax", "argmin", "any", "all", "softmax", "log_softmax", "logsumexp"]
+)
 def test_11_dim_and_keepdim_are_axis_and_keepdims(name):
     x = leaf(3, 3)
     same(getattr(x, name)(dim=0), getattr(x, name)(axis=0))
@@ -190,7 +207,9 @@ def test_11_numpys_functions_follow_numpy_and_ours_follow_torch():
 # ---------------------------------------------------------------- 12: axes in another order
 
 
-@pytest.mark.parametrize("axes", [(2, 0, 1), (1, 2, 0), (0, 2, 1), (2, 1, 0), (-1, 0, 1), (-1, -3, -2)], ids=str)
+@pytest.mark.parametrize(
+    "axes", [(2, 0, 1), (1, 2, 0), (0, 2, 1), (2, 1, 0), (-1, 0, 1), (-1, -3, -2)], ids=str
+)
 def test_12_permute_uses_the_inverse_permutation(axes):
     x, g = leaf(3, 3, 3), numbers(3, 3, 3, seed=1)  # a cube: the wrong permutation would not crash
     (found,) = mg.grad(x.permute(*axes), x, mg.tensor(g))
@@ -202,7 +221,11 @@ def test_12_permute_uses_the_inverse_permutation(axes):
 @given(st.permutations(range(4)), st.lists(st.booleans(), min_size=4, max_size=4))
 def test_12_permute_as_hips_does(axes, negative):
     axes = tuple(a - 4 if neg else a for a, neg in zip(axes, negative, strict=True))
-    agrees(lambda x: x.permute(axes), lambda anp, x: anp.transpose(x, tuple(a % 4 for a in axes)), numbers(2, 2, 2, 2))
+    agrees(
+        lambda x: x.permute(axes),
+        lambda anp, x: anp.transpose(x, tuple(a % 4 for a in axes)),
+        numbers(2, 2, 2, 2),
+    )
 
 
 SHAPERS = {
@@ -245,10 +268,18 @@ MATMULS = [
 
 @pytest.mark.parametrize("shapes", MATMULS, ids=str)
 def test_13_matmul_as_hips_does(shapes):
-    agrees(lambda x, y: x @ y, lambda anp, x, y: anp.matmul(x, y), *(numbers(*s, seed=i) for i, s in enumerate(shapes)))
+    agrees(
+        lambda x, y: x @ y,
+        lambda anp, x, y: anp.matmul(x, y),
+        *(numbers(*s, seed=i) for i, s in enumerate(shapes)),
+    )
 
 
-@pytest.mark.parametrize("shapes", [((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0)), ((0,), (0,)), ((0, 2, 3), (3, 4)), ((2, 0), (0,))], ids=str)
+@pytest.mark.parametrize(
+    "shapes",
+    [((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0)), ((0,), (0,)), ((0, 2, 3), (3, 4)), ((2, 0), (0,))],
+    ids=str,
+)
 def test_13_matmul_over_empty_axes(shapes):
     x, y = leaf(*shapes[0]), leaf(*shapes[1])
     z = x @ y
@@ -257,10 +288,17 @@ def test_13_matmul_over_empty_axes(shapes):
         assert g.shape == leaf_.shape and not (other.data.size and g.any())
 
 
-@given(mutually_broadcastable_shapes(num_shapes=2, max_dims=2, max_side=3), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
+@given(
+    mutually_broadcastable_shapes(num_shapes=2, max_dims=2, max_side=3),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
 def test_13_batches_broadcast_as_hips_does(batches, n, k, m):
     a, b = batches.input_shapes
-    agrees(lambda x, y: x @ y, lambda anp, x, y: anp.matmul(x, y), numbers(*a, n, k), numbers(*b, k, m, seed=1))
+    agrees(
+        lambda x, y: x @ y, lambda anp, x, y: anp.matmul(x, y), numbers(*a, n, k), numbers(*b, k, m, seed=1)
+    )
 
 
 # ---------------------------------------------------------------- 14: indexing
@@ -313,7 +351,9 @@ def test_14_basic_indices_scatter_back(shape, data):
 
 @given(array_shapes(max_dims=3, max_side=3), st.data())
 def test_14_integer_arrays_scatter_back(shape, data):
-    scatters_back(shape, data.draw(integer_array_indices(shape, result_shape=array_shapes(max_dims=2, max_side=4))))
+    scatters_back(
+        shape, data.draw(integer_array_indices(shape, result_shape=array_shapes(max_dims=2, max_side=4)))
+    )
 
 
 def scatters_back(shape, index):
@@ -330,7 +370,8 @@ def test_14_an_index_changed_by_its_owner_afterwards_is_documented_not_guarded()
     y = x[index].sum()
     index[:] = 2
     y.backward()
-    assert x.grad.sum().item() == 3  # plain arrays have no count of writes; the total arrives, at the places named now
+    # plain arrays have no count of writes; the total arrives, at the places named now
+    assert x.grad.sum().item() == 3
 
 
 def test_iterating_and_unpacking_give_rows_that_carry_gradients():
@@ -375,6 +416,16 @@ def test_a_strided_incoming_gradient_counts_like_another(use):
 
 def test_sizes_and_names_of_a_tensor():
     x = leaf(2, 3)
-    assert (x.shape, x.size(), x.size(1), x.size(-1), x.dim(), x.ndim, x.numel(), np.size(x), np.shape(x)) == ((2, 3), (2, 3), 3, 3, 2, 2, 6, 6, (2, 3))
+    assert (
+        x.shape,
+        x.size(),
+        x.size(1),
+        x.size(-1),
+        x.dim(),
+        x.ndim,
+        x.numel(),
+        np.size(x),
+        np.shape(x),
+    ) == ((2, 3), (2, 3), 3, 3, 2, 2, 6, 6, (2, 3))
     with refuses(IndexError, "axis 2", "(2, 3)"):
         x.size(2)

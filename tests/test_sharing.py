@@ -32,7 +32,8 @@ def test_loss_and_gradients_are_those_of_the_whole_batch(name, threads):
     batch = recipe.batch(0)
     loss = recipe.loss(model, batch)
     loss.backward()
-    alone = {p: p.grad.data.copy() for p in model.parameters() if p.grad is not None}  # BERT's summary is not asked for
+    # BERT's summary is not asked for
+    alone = {p: p.grad.data.copy() for p in model.parameters() if p.grad is not None}
     with Sharing(threads) as sharing:
         together = sharing.backward(recipe, model, batch)
     assert together == pytest.approx(loss.item(), rel=1e-6)
@@ -82,7 +83,9 @@ def test_the_trial_leaves_no_trace():
         same(p.data, data)
         assert p.grad is None
     now = mg.random.get_state()
-    assert str(now["streams"]["dropout"]) == str(state["streams"].get("dropout", mg.random.fresh("dropout").bit_generator.state))
+    assert str(now["streams"]["dropout"]) == str(
+        state["streams"].get("dropout", mg.random.fresh("dropout").bit_generator.state)
+    )
 
 
 @pytest.mark.parametrize(("seconds", "share", "threads", "words"), [

@@ -61,7 +61,10 @@ def numbers(data, at):
 
 # ---------------------------------------------------------------- formulas
 
-ROWS = [(fun, row) for fun, row in RULES.items() if row is not CONSTANT and fun.__module__ != "minigrad.samples"]  # whose row is for a check
+# whose row is for a check
+ROWS = [
+    (fun, row) for fun, row in RULES.items() if row is not CONSTANT and fun.__module__ != "minigrad.samples"
+]
 SIGNS = {
     **{name: getattr(np, name) for name in "exp sqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh arctan2 sign floor ceil trunc tril triu abs pi".split()},
     "ln": np.log, "log_2": np.log2, "log_10": np.log10, "round": np.rint, "erf": p.erf, "max": np.maximum, "min": np.minimum,
@@ -77,7 +80,9 @@ def test_every_row_has_a_formula_or_a_derivation_for_each_argument_and_its_sourc
     row, shown = RULES[fun], rule_for_reader(fun)
     assert fun in FORMULAS, f"minigrad/viz/formulas.py has no formula for {fun.__name__}"
     if isinstance(row, KernelRow):
-        assert shown["value"] and shown["derivation"], "a kernel's backward says in its docstring how it is derived"
+        assert shown["value"] and shown["derivation"], (
+            "a kernel's backward says in its docstring how it is derived"
+        )
     elif type(row) is Row:
         assert [bool(to) for to in shown["to"]] == [rule is not None for rule in row.rules]
     assert shown["value"] or shown["words"]
@@ -100,7 +105,13 @@ def test_formulas_are_true(fun):
     for to, rule in zip(known.to, row.rules, strict=True):
         wanted = rule(g, y, *args)
         found = eval(re.sub(r"\[(.*?)\]", r"(\1)", to), {}, known_by)  # [x > y] is 1 where it holds
-        np.testing.assert_allclose(np.broadcast_to(found, wanted.shape), wanted, rtol=1e-11, atol=1e-12, err_msg=f"{fun.__name__}: {to}")
+        np.testing.assert_allclose(
+            np.broadcast_to(found, wanted.shape),
+            wanted,
+            rtol=1e-11,
+            atol=1e-12,
+            err_msg=f"{fun.__name__}: {to}",
+        )
 
 
 @pytest.mark.parametrize("fun", [fun for fun, _ in ROWS], ids=autograd.name_of)
@@ -151,9 +162,15 @@ def test_every_nodes_gradient_on_the_page_is_grads():
     for (i, v), g in zip(wanted, expected, strict=True):
         assert (data["nodes"][i]["gradient"] is None) == (g is None), v.name
         if g is not None:
-            np.testing.assert_array_equal(numbers(data, data["nodes"][i]["gradient"]), np.array(plain(g.data)), v.name)
-    leaves = {node["label"]: numbers(data, node["gradient"]) for node in data["nodes"] if node["kind"] == "leaf"}
-    for (name, _), g in zip(model.named_parameters(), mg.grad(loss, list(model.parameters()), retain_graph=True), strict=True):
+            np.testing.assert_array_equal(
+                numbers(data, data["nodes"][i]["gradient"]), np.array(plain(g.data)), v.name
+            )
+    leaves = {
+        node["label"]: numbers(data, node["gradient"]) for node in data["nodes"] if node["kind"] == "leaf"
+    }
+    for (name, _), g in zip(
+        model.named_parameters(), mg.grad(loss, list(model.parameters()), retain_graph=True), strict=True
+    ):
         np.testing.assert_array_equal(leaves[name], np.array(plain(g.data)), name)
 
 
@@ -177,13 +194,18 @@ def test_shares_add_up_to_the_gradient_and_the_last_is_the_whole():
 def test_a_value_that_stands_twice_among_the_arguments_has_two_shares_with_letters_of_their_own():
     x = leaf(2)
     (step,) = [s for s in data_of((x * x).sum())["steps"] if len(s["shares"]) == 2]
-    assert [s["letter"] for s in step["shares"]] == ["x", "y"] and step["shares"][1]["before"] == step["shares"][0]["sent"]
+    assert [s["letter"] for s in step["shares"]] == ["x", "y"] and step["shares"][1]["before"] == step[
+        "shares"
+    ][0]["sent"]
 
 
 def test_where_only_the_second_argument_wants_a_gradient_the_share_has_its_letter_and_formula():
     data = data_of((np.ones(2) * leaf(2)).sum())
     (share,) = data["steps"][1]["shares"]
-    assert share["letter"] == "y" and "∂" in data["rules"][data["nodes"][data["steps"][1]["node"]]["rule"]]["to"][share["formula"]]
+    assert (
+        share["letter"] == "y"
+        and "∂" in data["rules"][data["nodes"][data["steps"][1]["node"]]["rule"]]["to"][share["formula"]]
+    )
 
 
 def test_ops_of_several_values_and_of_any_number_of_arguments():
@@ -197,7 +219,9 @@ def test_ops_of_several_values_and_of_any_number_of_arguments():
 
 
 def test_how_broadcasting_was_undone_is_said():
-    assert "repeated it 6 times, from (3, 1) to (2, 3, 3)" in undone((2, 3, 3), (3, 1)) and "over axes 0, 2" in undone((2, 3, 3), (3, 1))
+    assert "repeated it 6 times, from (3, 1) to (2, 3, 3)" in undone(
+        (2, 3, 3), (3, 1)
+    ) and "over axes 0, 2" in undone((2, 3, 3), (3, 1))
     assert "from one number to (2,)" in undone((2,), ()) and "over axis 0" in undone((2,), ())
 
 
@@ -209,7 +233,12 @@ def test_names_are_the_readers_the_models_or_numbers():
 
 def test_settings_are_told():
     data = data_of((leaf(2, 3)[:, 1:].reshape(4) * 0.5).sum(0))
-    assert [node["setting"] for node in data["nodes"] if node["kind"] == "op"] == ["index=(:, 1:)", "shape=(4,)", "y=0.5", "axis=0"]
+    assert [node["setting"] for node in data["nodes"] if node["kind"] == "op"] == [
+        "index=(:, 1:)",
+        "shape=(4,)",
+        "y=0.5",
+        "axis=0",
+    ]
 
 
 def test_a_constant_is_not_rounded_to_another():
@@ -222,7 +251,11 @@ def test_nan_and_infinities_are_counted():
     arrays = Arrays()
     arrays.add(np.array([1.0, np.nan, -np.inf]))
     (found,) = plain(arrays.data())
-    assert found["numbers"] == [1.0, "nan", "-inf"] and found["strange"] == 2 and found["low"] == found["high"] == 1.0
+    assert (
+        found["numbers"] == [1.0, "nan", "-inf"]
+        and found["strange"] == 2
+        and found["low"] == found["high"] == 1.0
+    )
 
 
 def test_nothing_is_printed_of_what_is_not_finite():
@@ -238,9 +271,16 @@ def test_nothing_is_printed_of_what_is_not_finite():
 def test_of_too_many_numbers_corners_are_shown_and_said():
     arrays = Arrays()
     at = arrays.add(np.arange(90_000.0).reshape(300, 300))
-    assert arrays.add(np.arange(90_000.0).reshape(300, 300)) == at, "an array that is there already is not kept twice"
+    assert arrays.add(np.arange(90_000.0).reshape(300, 300)) == at, (
+        "an array that is there already is not kept twice"
+    )
     found = arrays.data()[at]
-    assert found["shape"] == [300, 300] and found["shown"] == [64, 64] and found["numbers"][64] == 300 and found["high"] == 89_999
+    assert (
+        found["shape"] == [300, 300]
+        and found["shown"] == [64, 64]
+        and found["numbers"][64] == 300
+        and found["high"] == 89_999
+    )
 
 
 # ---------------------------------------------------------------- modules as groups
@@ -279,7 +319,9 @@ def test_groups_are_the_models_and_each_node_stands_in_one():
     groups, group_of = groups_of(vertices, model)
     items = [item for g in groups for item in g["items"] if isinstance(item, int)]
     assert sorted(items) == list(range(len(vertices)))
-    assert {"encoder.0", "encoder.0.self_attention", "decoder.0.cross_attention", "the loss"} <= {g["path"] for g in groups}
+    assert {"encoder.0", "encoder.0.self_attention", "decoder.0.cross_attention", "the loss"} <= {
+        g["path"] for g in groups
+    }
     assert "encoder" not in {g["path"] for g in groups}, "a list of modules computes nothing"
 
 
@@ -309,7 +351,9 @@ def test_a_pass_too_long_for_a_page_is_a_sentence(tmp_path):
 def test_the_page_refers_to_nothing_outside_itself_and_leaves_the_history_alone(tmp_path):
     loss, names = small()
     text = Path(stepper(loss, tmp_path / "page.html", names=names)).read_text("utf-8")
-    assert not re.search(r'(src|href)="(?!data:)', text) and text.count("http") == text.count("http://www.w3.org/2000/svg")
+    assert not re.search(r'(src|href)="(?!data:)', text) and text.count("http") == text.count(
+        "http://www.w3.org/2000/svg"
+    )
     loss.backward()
     assert names["y"].grad.item() == 40
 
@@ -367,11 +411,20 @@ def test_numbers_on_the_page_are_the_engines(small_page):
         page = seen.page
         for _ in range(4):
             page.keyboard.press("ArrowRight")
-        grids = [[float(n) for n in re.split(r"\s+", grid.strip())] for grid in page.locator("#card .grid").all_inner_texts()]
+        grids = [
+            [float(n) for n in re.split(r"\s+", grid.strip())]
+            for grid in page.locator("#card .grid").all_inner_texts()
+        ]
         assert grids[:2] == [[3, 6], [8, 16]], "its value and the gradient that arrived"
-        assert grids[2:] == [[24, 48], [8, 16], [24, 48], [32, 64], [8, 32], [40]], "to x: share, before, share, after; to y: raw, summed"
+        assert grids[2:] == [[24, 48], [8, 16], [24, 48], [32, 64], [8, 32], [40]], (
+            "to x: share, before, share, after; to y: raw, summed"
+        )
         card = page.inner_text("#card")
-        assert "minigrad/ops.py" in card and "defvjp(np.multiply" in card and "from (2,) back to one number" in card
+        assert (
+            "minigrad/ops.py" in card
+            and "defvjp(np.multiply" in card
+            and "from (2,) back to one number" in card
+        )
         assert page.locator("#card math").count() == 4
         assert page.locator("#graph .leaf .gradient").all_text_contents() == ["g = [32, 64]", "g = 40"]
         assert page.locator("#graph .tag").all_text_contents() == ["+= [24, 48]", "Σ 40"]
@@ -380,7 +433,13 @@ def test_numbers_on_the_page_are_the_engines(small_page):
 
 def test_every_gradient_that_the_page_shows_for_a_transformer_is_grads(transformer_page):
     model, loss = transformer_loss()
-    expected = dict(zip((name for name, _ in model.named_parameters()), mg.grad(loss, list(model.parameters())), strict=True))
+    expected = dict(
+        zip(
+            (name for name, _ in model.named_parameters()),
+            mg.grad(loss, list(model.parameters())),
+            strict=True,
+        )
+    )
     assert Path(transformer_page).stat().st_size < 3e6
     with opened(transformer_page) as seen:
         seen.page.keyboard.press("End")
@@ -486,7 +545,10 @@ def test_a_long_name_is_cut_on_its_node_and_wraps_beside_it(tmp_path):
             page.evaluate(f"go({step})")
             assert page.evaluate("document.documentElement.scrollWidth") <= 360
         page.evaluate(f"look({page.evaluate('nodes.findIndex(node => node.label.length > 100)')})")
-        assert name in page.inner_text("#card h2") and page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert (
+            name in page.inner_text("#card h2")
+            and page.evaluate("document.documentElement.scrollWidth") <= 360
+        )
         assert seen.quiet()
 
 
@@ -508,9 +570,12 @@ def test_large_arrays_are_heat_maps_that_can_be_read(tmp_path):
         page = seen.page
         page.evaluate("go(2)")
         page.locator("#card canvas").first.hover(position={"x": 1, "y": 1})
-        assert f"row 0, column 0: {plain(float(x.data[0, 0] ** 2))}" in page.inner_text("#card .hover >> nth=0")
+        assert f"row 0, column 0: {plain(float(x.data[0, 0] ** 2))}" in page.inner_text(
+            "#card .hover >> nth=0"
+        )
         page.locator("#card summary:has-text('as numbers')").first.click()
-        page.wait_for_function("document.querySelectorAll('#card .grid tr').length === 20")  # a <details> says that it opened a moment later
+        # a <details> says that it opened a moment later
+        page.wait_for_function("document.querySelectorAll('#card .grid tr').length === 20")
         assert seen.quiet()
 
 
@@ -523,7 +588,11 @@ def picture(out):
     data = as_data(*replay(loss, model), model, {})
     inside = [data["groups"][data["nodes"][s["node"]]["group"]]["path"] for s in data["steps"]]
     names = [data["nodes"][s["node"]]["label"] for s in data["steps"]]
-    at = next(i for i, (path, name) in enumerate(zip(inside, names, strict=True), 1) if path == "decoder.0.cross_attention" and name == "divide")
+    at = next(
+        i
+        for i, (path, name) in enumerate(zip(inside, names, strict=True), 1)
+        if path == "decoder.0.cross_attention" and name == "divide"
+    )
     screenshot(stepper(loss, Path(out).with_suffix(".html"), model), out, 1280, 1000, do=f"go({at})")
     Path(out).with_suffix(".html").unlink()
 

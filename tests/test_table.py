@@ -24,14 +24,18 @@ from minigrad.samples import SAMPLES, draw, sine_and_cosine
 ROWS = {fun: row for fun, row in RULES.items() if row is not CONSTANT}
 KERNELS = {fun: row for fun, row in ROWS.items() if isinstance(row, KernelRow)}
 samples = pytest.mark.parametrize("sample", SAMPLES, ids=[f"{s.group} {s.name}" for s in SAMPLES])
-kernel_samples = pytest.mark.parametrize("sample", [s for s in SAMPLES if s.group == "kernel"], ids=lambda s: s.name)
+kernel_samples = pytest.mark.parametrize(
+    "sample", [s for s in SAMPLES if s.group == "kernel"], ids=lambda s: s.name
+)
 rows = pytest.mark.parametrize("fun", ROWS, ids=name_of)
 
 
 def made(sample, dtype=np.float64):
     """A sample's function, its inputs in some dtype, and those inputs that require a gradient. Dropout draws the same each time."""
     fun, inputs = sample.make(np.random.default_rng(0))
-    inputs = [mg.tensor(x.data.astype(dtype), requires_grad=True) if isinstance(x, Tensor) else x for x in inputs]
+    inputs = [
+        mg.tensor(x.data.astype(dtype), requires_grad=True) if isinstance(x, Tensor) else x for x in inputs
+    ]
     mg.manual_seed(0)
     return fun, inputs, [x for x in inputs if isinstance(x, Tensor)]
 
@@ -52,7 +56,9 @@ def reached():
 
 def test_every_row_of_the_table_is_reached_by_a_sample():
     assert take_item in ROWS and KERNELS
-    assert {name_of(fun) for fun in set(ROWS) - set().union(*(functions(run(s)[0]) for s in SAMPLES))} == set()
+    assert {
+        name_of(fun) for fun in set(ROWS) - set().union(*(functions(run(s)[0]) for s in SAMPLES))
+    } == set()
 
 
 @rows
@@ -75,13 +81,21 @@ def test_float32_stays_float32_in_values_gradients_and_rules(sample, monkeypatch
     widened = set()
 
     def note(g):
-        widened.update(x.dtype for x in (g if type(g) is tuple else [g]) if x is not None and x.dtype != np.float32)
+        widened.update(
+            x.dtype for x in (g if type(g) is tuple else [g]) if x is not None and x.dtype != np.float32
+        )
 
     y, leaves = run(sample, np.float32)
     assert y.dtype == np.float32
-    assert {x.dtype for n in nodes(y) for x in (n.shape if n.dtype is None else [n])} == {np.dtype(np.float32)}
+    assert {x.dtype for n in nodes(y) for x in (n.shape if n.dtype is None else [n])} == {
+        np.dtype(np.float32)
+    }
     first = mg.grad(y.sum(), leaves, retain_graph=True)
-    second = mg.grad(sum((g * g).sum() for g in mg.grad((y * y).sum(), leaves, create_graph=True)), leaves, allow_unused=True)
+    second = mg.grad(
+        sum((g * g).sum() for g in mg.grad((y * y).sum(), leaves, create_graph=True)),
+        leaves,
+        allow_unused=True,
+    )
     assert {g.dtype for g in [*first, *second] if g is not None} == {np.dtype(np.float32)}
     assert not widened
 
@@ -93,7 +107,9 @@ CASES = {}
 
 def every(formula, *xs):
     """A formula of plain numbers, at every element."""
-    return np.array([formula(*map(float, numbers)) for numbers in np.broadcast(*xs)]).reshape(np.broadcast(*xs).shape)
+    return np.array([formula(*map(float, numbers)) for numbers in np.broadcast(*xs)]).reshape(
+        np.broadcast(*xs).shape
+    )
 
 
 def places(shape, formula):
@@ -166,10 +182,25 @@ for _name, _formula in {
     value(_name, getattr(mg, _name), functools.partial(every, _formula), (3, 4))
 for _name in ("log", "log2", "log10", "log1p", "sqrt"):
     value(_name, getattr(mg, _name), functools.partial(every, getattr(math, _name)), ("positive", (3, 4)))
-for _name, _formula in {"tan": math.tan, "arcsin": math.asin, "arccos": math.acos, "arctanh": math.atanh}.items():
+for _name, _formula in {
+    "tan": math.tan,
+    "arcsin": math.asin,
+    "arccos": math.acos,
+    "arctanh": math.atanh,
+}.items():
     value(_name, getattr(mg, _name), functools.partial(every, _formula), ("inside", (3, 4)))
-value("arccosh", lambda x: mg.arccosh(1 + x), lambda x: every(lambda x: math.acosh(1 + x), x), ("positive", (3, 4)))
-value("softplus", lambda x: apply(primitives.softplus, x), lambda x: every(lambda x: math.log1p(math.exp(x)), x), (3, 4))
+value(
+    "arccosh",
+    lambda x: mg.arccosh(1 + x),
+    lambda x: every(lambda x: math.acosh(1 + x), x),
+    ("positive", (3, 4)),
+)
+value(
+    "softplus",
+    lambda x: apply(primitives.softplus, x),
+    lambda x: every(lambda x: math.log1p(math.exp(x)), x),
+    (3, 4),
+)
 value("silu", F.silu, lambda x: every(lambda x: x / (1 + math.exp(-x)), x), (3, 4))
 value("gelu", F.gelu, lambda x: every(lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2, x), (3, 4))
 value("gelu, tanh", lambda x: F.gelu(x, "tanh"), lambda x: every(lambda x: x / (1 + math.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), x), (3, 4))  # fmt: skip
@@ -181,77 +212,272 @@ value("subtract", lambda x, y: x - y, lambda x, y: every(lambda x, y: x - y, x, 
 value("multiply", lambda x, y: x * y, lambda x, y: every(lambda x, y: x * y, x, y), *_both)
 value("divide", lambda x, y: x / y, lambda x, y: every(lambda x, y: x / y, x, y), *_both)
 value("power", lambda x, y: x**y, lambda x, y: every(math.pow, x, y), *_both)
-value("quotient", lambda x, y: apply(primitives.quotient, x, y), lambda x, y: every(lambda x, y: x / y, x, y), *_both)
+value(
+    "quotient",
+    lambda x, y: apply(primitives.quotient, x, y),
+    lambda x, y: every(lambda x, y: x / y, x, y),
+    *_both,
+)
 value("arctan2", mg.arctan2, lambda x, y: every(math.atan2, x, y), (3, 4), (4,))
 value("hypot", mg.hypot, lambda x, y: every(math.hypot, x, y), (3, 4), (4,))
-value("logaddexp", mg.logaddexp, lambda x, y: every(lambda x, y: math.log(math.exp(x) + math.exp(y)), x, y), (3, 4), (4,))
+value(
+    "logaddexp",
+    mg.logaddexp,
+    lambda x, y: every(lambda x, y: math.log(math.exp(x) + math.exp(y)), x, y),
+    (3, 4),
+    (4,),
+)
 value("fmod", mg.fmod, lambda x, y: every(math.fmod, x, y), (3, 4), ("inside", (4,)))
 value("remainder", mg.remainder, lambda x, y: every(lambda x, y: x % y, x, y), (3, 4), ("inside", (4,)))
 value("maximum", mg.maximum, lambda x, y: every(max, x, y), *_both)
 value("minimum", mg.minimum, lambda x, y: every(min, x, y), *_both)
-value("where", lambda x, y: mg.where(x > y, x, 2 * y), lambda x, y: every(lambda x, y: x if x > y else 2 * y, x, y), *_both)
-value("masked_fill", lambda x: mg.masked_fill(x, x > 1, -7.0), lambda x: every(lambda x: -7.0 if x > 1 else x, x), (3, 4))
+value(
+    "where",
+    lambda x, y: mg.where(x > y, x, 2 * y),
+    lambda x, y: every(lambda x, y: x if x > y else 2 * y, x, y),
+    *_both,
+)
+value(
+    "masked_fill",
+    lambda x: mg.masked_fill(x, x > 1, -7.0),
+    lambda x: every(lambda x: -7.0 if x > 1 else x, x),
+    (3, 4),
+)
 
 value("sum", mg.sum, lambda x: math.fsum(x.flat), (3, 4))
-value("sum over axes", lambda x: mg.sum(x, (0, -1)), lambda x: places((3,), lambda j: math.fsum(x[:, j].flat)), (2, 3, 4))
+value(
+    "sum over axes",
+    lambda x: mg.sum(x, (0, -1)),
+    lambda x: places((3,), lambda j: math.fsum(x[:, j].flat)),
+    (2, 3, 4),
+)
 value("mean", lambda x: mg.mean(x, 1), lambda x: places((3,), lambda i: mean_of(x[i])), (3, 3))
 value("norm", lambda x: mg.norm(x, 2, 1), lambda x: places((3,), lambda i: math.hypot(*x[i])), (3, 4))
 value("prod", lambda x: mg.prod(x, 1), lambda x: places((3,), lambda i: math.prod(x[i])), (3, 4))
-value("cumsum", lambda x: mg.cumsum(x, 1), lambda x: places((3, 4), lambda i, j: math.fsum(x[i, : j + 1])), (3, 4))
+value(
+    "cumsum",
+    lambda x: mg.cumsum(x, 1),
+    lambda x: places((3, 4), lambda i, j: math.fsum(x[i, : j + 1])),
+    (3, 4),
+)
 value("var", lambda x: mg.var(x, 1), lambda x: places((3,), lambda i: variance_of(x[i])), (3, 3))
-value("std", lambda x: mg.std(x, 0, correction=0), lambda x: places((3,), lambda j: math.sqrt(variance_of(x[:, j], 0))), (3, 3))
+value(
+    "std",
+    lambda x: mg.std(x, 0, correction=0),
+    lambda x: places((3,), lambda j: math.sqrt(variance_of(x[:, j], 0))),
+    (3, 3),
+)
 value("amax", lambda x: mg.amax(x, 1), lambda x: places((3,), lambda i: max(x[i])), (3, 3))
 value("amin", lambda x: mg.amin(x, 0), lambda x: places((3,), lambda j: min(x[:, j])), (3, 3))
-value("argmax", lambda x: mg.argmax(x, 1), lambda x: places((3,), lambda i: list(x[i]).index(max(x[i]))), (3, 3))
-value("argmin", lambda x: mg.argmin(x, 0), lambda x: places((3,), lambda j: list(x[:, j]).index(min(x[:, j]))), (3, 3))
+value(
+    "argmax", lambda x: mg.argmax(x, 1), lambda x: places((3,), lambda i: list(x[i]).index(max(x[i]))), (3, 3)
+)
+value(
+    "argmin",
+    lambda x: mg.argmin(x, 0),
+    lambda x: places((3,), lambda j: list(x[:, j]).index(min(x[:, j]))),
+    (3, 3),
+)
 value("any", lambda x: mg.any(x > 0.5, 1), lambda x: places((3,), lambda i: max(x[i]) > 0.5), (3, 4))
 value("all", lambda x: mg.all(x > -0.5, 1), lambda x: places((3,), lambda i: min(x[i]) > -0.5), (3, 4))
-value("logsumexp", lambda x: F.logsumexp(x, 1), lambda x: places((3,), lambda i: math.log(math.fsum(map(math.exp, x[i])))), (3, 4))
+value(
+    "logsumexp",
+    lambda x: F.logsumexp(x, 1),
+    lambda x: places((3,), lambda i: math.log(math.fsum(map(math.exp, x[i])))),
+    (3, 4),
+)
 
-value("reshape", lambda x: mg.reshape(x, 4, -1), lambda x: places((4, 3), lambda i, j: x.flat[3 * i + j]), (3, 4))
+value(
+    "reshape",
+    lambda x: mg.reshape(x, 4, -1),
+    lambda x: places((4, 3), lambda i, j: x.flat[3 * i + j]),
+    (3, 4),
+)
 value("view", lambda x: mg.view(x, (2, 6)), lambda x: places((2, 6), lambda i, j: x.flat[6 * i + j]), (3, 4))
 value("flatten", lambda x: mg.flatten(x, 1), lambda x: places((2, 12), lambda i, j: x[i].flat[j]), (2, 3, 4))
-value("permute", lambda x: mg.permute(x, 2, 0, 1), lambda x: places((4, 2, 3), lambda k, i, j: x[i, j, k]), (2, 3, 4))
-value("swapaxes", lambda x: mg.swapaxes(x, 0, -1), lambda x: places((4, 3, 2), lambda k, j, i: x[i, j, k]), (2, 3, 4))
-value("transpose", lambda x: mg.transpose(x, 1, 2), lambda x: places((2, 4, 3), lambda i, k, j: x[i, j, k]), (2, 3, 4))
-value("broadcast_to", lambda x: mg.broadcast_to(x, 2, 3, 4), lambda x: places((2, 3, 4), lambda i, j, k: x[j, 0]), (3, 1))
-value("expand", lambda x: mg.expand(x, 2, -1, 4), lambda x: places((2, 3, 4), lambda i, j, k: x[j, 0]), (3, 1))
+value(
+    "permute",
+    lambda x: mg.permute(x, 2, 0, 1),
+    lambda x: places((4, 2, 3), lambda k, i, j: x[i, j, k]),
+    (2, 3, 4),
+)
+value(
+    "swapaxes",
+    lambda x: mg.swapaxes(x, 0, -1),
+    lambda x: places((4, 3, 2), lambda k, j, i: x[i, j, k]),
+    (2, 3, 4),
+)
+value(
+    "transpose",
+    lambda x: mg.transpose(x, 1, 2),
+    lambda x: places((2, 4, 3), lambda i, k, j: x[i, j, k]),
+    (2, 3, 4),
+)
+value(
+    "broadcast_to",
+    lambda x: mg.broadcast_to(x, 2, 3, 4),
+    lambda x: places((2, 3, 4), lambda i, j, k: x[j, 0]),
+    (3, 1),
+)
+value(
+    "expand", lambda x: mg.expand(x, 2, -1, 4), lambda x: places((2, 3, 4), lambda i, j, k: x[j, 0]), (3, 1)
+)
 value("squeeze", lambda x: mg.squeeze(x, 1), lambda x: places((3, 2), lambda i, j: x[i, 0, j]), (3, 1, 2))
-value("unsqueeze", lambda x: mg.unsqueeze(x, -1), lambda x: places((3, 2, 1), lambda i, j, _: x[i, j]), (3, 2))
-value("tril", lambda x: mg.tril(x, 1), lambda x: places((3, 4), lambda i, j: x[i, j] if j - i <= 1 else 0), (3, 4))
-value("triu", lambda x: mg.triu(x, -1), lambda x: places((3, 4), lambda i, j: x[i, j] if j - i >= -1 else 0), (3, 4))
-value("getitem", lambda x: x[[2, 0, 2], ::-2], lambda x: places((3, 2), lambda i, j: x[(2, 0, 2)[i], 3 - 2 * j]), (3, 4))
+value(
+    "unsqueeze", lambda x: mg.unsqueeze(x, -1), lambda x: places((3, 2, 1), lambda i, j, _: x[i, j]), (3, 2)
+)
+value(
+    "tril",
+    lambda x: mg.tril(x, 1),
+    lambda x: places((3, 4), lambda i, j: x[i, j] if j - i <= 1 else 0),
+    (3, 4),
+)
+value(
+    "triu",
+    lambda x: mg.triu(x, -1),
+    lambda x: places((3, 4), lambda i, j: x[i, j] if j - i >= -1 else 0),
+    (3, 4),
+)
+value(
+    "getitem",
+    lambda x: x[[2, 0, 2], ::-2],
+    lambda x: places((3, 2), lambda i, j: x[(2, 0, 2)[i], 3 - 2 * j]),
+    (3, 4),
+)
 value("scatter_add", lambda x: apply(primitives.scatter_add, x, np.array([1, 0, 1]), (3, 4)), lambda x: np.array([x[1], x[0] + x[2], 0 * x[0]]), (3, 4))  # fmt: skip
 value("concatenate", lambda x, y: mg.concatenate([x, y], 1), lambda x, y: places((2, 5), lambda i, j: x[i, j] if j < 3 else y[i, j - 3]), (2, 3), (2, 2))  # fmt: skip
-value("cat", lambda x, y: mg.cat((x, y)), lambda x, y: places((3, 3), lambda i, j: x[i, j] if i < 2 else y[i - 2, j]), (2, 3), (1, 3))
-value("split", lambda x: mg.split(x, [1, 3], 1)[1], lambda x: places((2, 3), lambda i, j: x[i, j + 1]), (2, 4))
-value("stack", lambda x, y: mg.stack([x, y], 1), lambda x, y: places((2, 2, 3), lambda i, k, j: (x, y)[k][i, j]), (2, 3), (2, 3))
-value("take_item", lambda x: mg.stack(apply(sine_and_cosine, x)), lambda x: np.array([every(math.sin, x), every(math.cos, x)]), (3,))
+value(
+    "cat",
+    lambda x, y: mg.cat((x, y)),
+    lambda x, y: places((3, 3), lambda i, j: x[i, j] if i < 2 else y[i - 2, j]),
+    (2, 3),
+    (1, 3),
+)
+value(
+    "split", lambda x: mg.split(x, [1, 3], 1)[1], lambda x: places((2, 3), lambda i, j: x[i, j + 1]), (2, 4)
+)
+value(
+    "stack",
+    lambda x, y: mg.stack([x, y], 1),
+    lambda x, y: places((2, 2, 3), lambda i, k, j: (x, y)[k][i, j]),
+    (2, 3),
+    (2, 3),
+)
+value(
+    "take_item",
+    lambda x: mg.stack(apply(sine_and_cosine, x)),
+    lambda x: np.array([every(math.sin, x), every(math.cos, x)]),
+    (3,),
+)
 value("matmul", mg.matmul, lambda x, y: places((2, 5, 3, 2), lambda b, c, i, j: math.fsum(x[b, 0, i, k] * y[c, k, j] for k in range(4))), (2, 1, 3, 4), (5, 4, 2))  # fmt: skip
 
 _two = "positive", (2, 2)
 value("det", mg.det, lambda x: np.array(x[0, 0] * x[1, 1] - x[0, 1] * x[1, 0]), _two)
-value("slogdet", lambda x: mg.slogdet(x).logabsdet, lambda x: np.array(math.log(abs(x[0, 0] * x[1, 1] - x[0, 1] * x[1, 0]))), _two)
-value("inv", mg.inv, lambda x: np.array([[x[1, 1], -x[0, 1]], [-x[1, 0], x[0, 0]]]) / (x[0, 0] * x[1, 1] - x[0, 1] * x[1, 0]), _two)
-value("solve", lambda x: mg.solve(x, np.ones(2)), lambda x: np.array([x[1, 1] - x[0, 1], x[0, 0] - x[1, 0]]) / (x[0, 0] * x[1, 1] - x[0, 1] * x[1, 0]), _two)
+value(
+    "slogdet",
+    lambda x: mg.slogdet(x).logabsdet,
+    lambda x: np.array(math.log(abs(x[0, 0] * x[1, 1] - x[0, 1] * x[1, 0]))),
+    _two,
+)
+value(
+    "inv",
+    mg.inv,
+    lambda x: np.array([[x[1, 1], -x[0, 1]], [-x[1, 0], x[0, 0]]]) / (x[0, 0] * x[1, 1] - x[0, 1] * x[1, 0]),
+    _two,
+)
+value(
+    "solve",
+    lambda x: mg.solve(x, np.ones(2)),
+    lambda x: np.array([x[1, 1] - x[0, 1], x[0, 0] - x[1, 0]]) / (x[0, 0] * x[1, 1] - x[0, 1] * x[1, 0]),
+    _two,
+)
 value("cholesky", lambda x: mg.cholesky(mg.tril(x) @ mg.tril(x).T), np.tril, _two)
 
-value("softmax", lambda x: F.softmax(x, 0), lambda x: np.array([softmax_of(x[:, j]) for j in range(4)]).T, (3, 4))
+value(
+    "softmax",
+    lambda x: F.softmax(x, 0),
+    lambda x: np.array([softmax_of(x[:, j]) for j in range(4)]).T,
+    (3, 4),
+)
 value("log_softmax", F.log_softmax, lambda x: np.array([np.log(softmax_of(row)) for row in x]), (3, 4))
 value("cross_entropy", lambda x: F.cross_entropy(x, np.array([1, 0, -100])), lambda x: -(math.log(softmax_of(x[0])[1]) + math.log(softmax_of(x[1])[0])) / 2, (3, 4))  # fmt: skip
 value("layer_norm", lambda x, w, b: F.layer_norm(x, 4, w, b), lambda x, w, b: places((3, 4), lambda i, j: (x[i, j] - mean_of(x[i])) / math.sqrt(variance_of(x[i], 0) + 1e-5) * w[j] + b[j]), (3, 4), (4,), (4,))  # fmt: skip
 value("rms_norm", lambda x, w: F.rms_norm(x, 4, w, 0.1), lambda x, w: places((3, 4), lambda i, j: x[i, j] / math.sqrt(mean_of(x[i] ** 2) + 0.1) * w[j]), (3, 4), (4,))  # fmt: skip
-value("split_heads", lambda x: F.split_heads(x, 2), lambda x: places((2, 3, 4, 2), lambda b, h, t, d: x[b, t, 2 * h + d]), (2, 4, 6))
-value("merge_heads", F.merge_heads, lambda x: places((2, 4, 6), lambda b, t, c: x[b, c // 2, t, c % 2]), (2, 3, 4, 2))
-value("rotate", F.rotate, lambda x, c, s: places((2, 3, 4), lambda h, t, i: x[h, t, i] * c[t, i % 2] + (-1 if i < 2 else 1) * x[h, t, (i + 2) % 4] * s[t, i % 2]), (2, 3, 4), (3, 2), (3, 2))
-value("linear", F.linear, lambda x, w, b: places((3, 2), lambda i, o: math.fsum(x[i] * w[o]) + b[o]), (3, 4), (2, 4), (2,))
-value("embedding", lambda w: F.embedding(np.array([2, 0, 2]), w), lambda w: np.array([w[2], w[0], w[2]]), (3, 4))
+value(
+    "split_heads",
+    lambda x: F.split_heads(x, 2),
+    lambda x: places((2, 3, 4, 2), lambda b, h, t, d: x[b, t, 2 * h + d]),
+    (2, 4, 6),
+)
+value(
+    "merge_heads",
+    F.merge_heads,
+    lambda x: places((2, 4, 6), lambda b, t, c: x[b, c // 2, t, c % 2]),
+    (2, 3, 4, 2),
+)
+value(
+    "rotate",
+    F.rotate,
+    lambda x, c, s: places(
+        (2, 3, 4),
+        lambda h, t, i: x[h, t, i] * c[t, i % 2] + (-1 if i < 2 else 1) * x[h, t, (i + 2) % 4] * s[t, i % 2],
+    ),
+    (2, 3, 4),
+    (3, 2),
+    (3, 2),
+)
+value(
+    "linear",
+    F.linear,
+    lambda x, w, b: places((3, 2), lambda i, o: math.fsum(x[i] * w[o]) + b[o]),
+    (3, 4),
+    (2, 4),
+    (2,),
+)
+value(
+    "embedding", lambda w: F.embedding(np.array([2, 0, 2]), w), lambda w: np.array([w[2], w[0], w[2]]), (3, 4)
+)
 value("attention", F.scaled_dot_product_attention, attention_of, (3, 4), (5, 4), (5, 2))
-value("attention, blocked", lambda *xs: F.scaled_dot_product_attention(*xs, path="blocked"), attention_of, (3, 4), (5, 4), (5, 2))
-value("rnn", F.rnn_states, lambda u, h, w: states_of(lambda u, h: [math.tanh(u[j] + w[j] @ h) for j in range(4)], u, h), (3, 2, 4), (2, 4), (4, 4))
-value("lstm", lambda *xs: mg.cat([F.lstm_states(*xs)[0], F.lstm_states(*xs)[1][None]]), lambda u, h, c, w: lstm_of(u, h, c, w), (3, 2, 8), (2, 2), (2, 2), (8, 2))
-value("gru", F.gru_states, lambda u, h, w, b: states_of(lambda u, h: gru_of(u, h, w, b), u, h), (3, 2, 6), (2, 2), (6, 2), (6,))
-value("checkpoint", lambda x: mg.checkpoint(lambda x: mg.exp(x) * x, x), lambda x: every(lambda x: math.exp(x) * x, x), (3, 4))
+value(
+    "attention, blocked",
+    lambda *xs: F.scaled_dot_product_attention(*xs, path="blocked"),
+    attention_of,
+    (3, 4),
+    (5, 4),
+    (5, 2),
+)
+value(
+    "rnn",
+    F.rnn_states,
+    lambda u, h, w: states_of(lambda u, h: [math.tanh(u[j] + w[j] @ h) for j in range(4)], u, h),
+    (3, 2, 4),
+    (2, 4),
+    (4, 4),
+)
+value(
+    "lstm",
+    lambda *xs: mg.cat([F.lstm_states(*xs)[0], F.lstm_states(*xs)[1][None]]),
+    lambda u, h, c, w: lstm_of(u, h, c, w),
+    (3, 2, 8),
+    (2, 2),
+    (2, 2),
+    (8, 2),
+)
+value(
+    "gru",
+    F.gru_states,
+    lambda u, h, w, b: states_of(lambda u, h: gru_of(u, h, w, b), u, h),
+    (3, 2, 6),
+    (2, 2),
+    (6, 2),
+    (6,),
+)
+value(
+    "checkpoint",
+    lambda x: mg.checkpoint(lambda x: mg.exp(x) * x, x),
+    lambda x: every(lambda x: math.exp(x) * x, x),
+    (3, 4),
+)
 
 
 def called(name):
@@ -265,8 +491,11 @@ def test_value_equals_an_independent_formula(name):
     near(*called(name), tolerance=1e-14)
 
 
-def test_every_row_has_a_formula():  # every public function stands beside PyTorch's and NumPy's in test_coverage.py
-    assert {name_of(fun) for fun in set(ROWS) - set().union(*(functions(called(name)[0]) for name in CASES))} == set()
+# every public function stands beside PyTorch's and NumPy's in test_coverage.py
+def test_every_row_has_a_formula():
+    assert {
+        name_of(fun) for fun in set(ROWS) - set().union(*(functions(called(name)[0]) for name in CASES))
+    } == set()
 
 
 @pytest.mark.parametrize("fun", [f for f, row in RULES.items() if row is CONSTANT], ids=name_of)
@@ -370,7 +599,10 @@ def test_an_argument_whose_name_begins_with_an_underscore_is_not_read(monkeypatc
 def test_a_rule_that_reads_in_secret_is_found(monkeypatch):
     for kind in VJP:
         monkeypatch.setattr(kind, "vjp", hidden_vjp)
-    with row_of(np.tanh, Row(np.tanh, (lambda g, _y, _x: g * (1 - np.tanh(_x) ** 2),))), pytest.raises((TypeError, AttributeError)):
+    with (
+        row_of(np.tanh, Row(np.tanh, (lambda g, _y, _x: g * (1 - np.tanh(_x) ** 2),))),
+        pytest.raises((TypeError, AttributeError)),
+    ):
         mg.tanh(leaf(3)).sum().backward()
 
 
@@ -398,8 +630,13 @@ DIFFER = {"transpose", "var", "std", "max", "min", "repeat", "split", "size", "s
 
 
 def test_rules_use_no_name_that_means_one_thing_in_numpy_and_another_in_torch():
-    used = [node for node in ast.walk(ast.parse(inspect.getsource(ops))) if isinstance(node, ast.Attribute) and node.attr in DIFFER]
-    assert {ast.unparse(node) for node in used} <= {"np.transpose"}  # NumPy's own function means NumPy's meaning
+    used = [
+        node
+        for node in ast.walk(ast.parse(inspect.getsource(ops)))
+        if isinstance(node, ast.Attribute) and node.attr in DIFFER
+    ]
+    # NumPy's own function means NumPy's meaning
+    assert {ast.unparse(node) for node in used} <= {"np.transpose"}
 
 
 # ---------------------------------------------------------------- spoiled rules must be caught

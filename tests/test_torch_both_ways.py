@@ -33,12 +33,17 @@ ROWS = np.array([[3, 4, 5, 8], [7, 2, 1, 6]])
 
 
 def pytorch():
-    return pytest.importorskip("torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch).")
+    return pytest.importorskip(
+        "torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+    )
 
 
 def transformers():
     pytorch()
-    return pytest.importorskip("transformers", reason="transformers is not installed; it serves as an oracle only (pip install transformers).")
+    return pytest.importorskip(
+        "transformers",
+        reason="transformers is not installed; it serves as an oracle only (pip install transformers).",
+    )
 
 
 def shaken(model):
@@ -59,10 +64,19 @@ PAIRS = {  # name: (ours, theirs made with torch.nn)
     "Linear": (lambda: nn.Linear(4, 3), lambda tnn: tnn.Linear(4, 3)),
     "LSTM": (lambda: nn.LSTM(4, 3, 2, bidirectional=True), lambda tnn: tnn.LSTM(4, 3, 2, bidirectional=True)),
     "GRU": (lambda: nn.GRU(4, 3), lambda tnn: tnn.GRU(4, 3)),
-    "Sequential": (lambda: nn.Sequential(nn.Embedding(5, 4), nn.LayerNorm(4)), lambda tnn: tnn.Sequential(tnn.Embedding(5, 4), tnn.LayerNorm(4))),
+    "Sequential": (
+        lambda: nn.Sequential(nn.Embedding(5, 4), nn.LayerNorm(4)),
+        lambda tnn: tnn.Sequential(tnn.Embedding(5, 4), tnn.LayerNorm(4)),
+    ),
     "attention": (lambda: MultiHeadAttention(8, 2), lambda tnn: tnn.MultiheadAttention(8, 2)),
-    "attention, no bias": (lambda: MultiHeadAttention(8, 2, bias=False), lambda tnn: tnn.MultiheadAttention(8, 2, bias=False)),
-    "attention, other widths": (lambda: MultiHeadAttention(8, 2, kv_dim=6, v_dim=5), lambda tnn: tnn.MultiheadAttention(8, 2, kdim=6, vdim=5)),
+    "attention, no bias": (
+        lambda: MultiHeadAttention(8, 2, bias=False),
+        lambda tnn: tnn.MultiheadAttention(8, 2, bias=False),
+    ),
+    "attention, other widths": (
+        lambda: MultiHeadAttention(8, 2, kv_dim=6, v_dim=5),
+        lambda tnn: tnn.MultiheadAttention(8, 2, kdim=6, vdim=5),
+    ),
     "attention, inside": (
         lambda: nn.Sequential(nn.Linear(8, 8), MultiHeadAttention(8, 2)),
         lambda tnn: tnn.Sequential(tnn.Linear(8, 8), tnn.MultiheadAttention(8, 2)),
@@ -97,7 +111,9 @@ def test_the_encoder_decoder_is_pytorchs_transformer(norm):
     src, tgt = np.array([[3, 1, 4], [2, 2, 5]]), np.array([[1, 3], [1, 4]])
     with no_grad(), torch.no_grad():
         embedded = (torch.tensor(model.embed(tokens, model.embedding).data) for tokens in (src, tgt))
-        wanted = theirs(*embedded, tgt_mask=~torch.tensor(causal_mask(2).data[0, 0])) @ outside["output.weight"].T
+        wanted = (
+            theirs(*embedded, tgt_mask=~torch.tensor(causal_mask(2).data[0, 0])) @ outside["output.weight"].T
+        )
         near(model(src, tgt), wanted, 1e-5)
     again = Transformer(6, 8, 2, 2, 12, 0.0, 10, norm=norm, tie_output=False)
     again.encoder_norm, again.decoder_norm = LayerNorm(8), LayerNorm(8)
@@ -110,7 +126,11 @@ def test_berts_layers_are_pytorchs():
     torch = pytorch()
     model = shaken(BERT(9, 8, 2, 2, 12, 16, 0.0))
     state = to_torch(model.state_dict())
-    theirs = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 12, 0.0, "gelu", batch_first=True), 2, enable_nested_tensor=False)
+    theirs = torch.nn.TransformerEncoder(
+        torch.nn.TransformerEncoderLayer(8, 2, 12, 0.0, "gelu", batch_first=True),
+        2,
+        enable_nested_tensor=False,
+    )
     theirs.load_state_dict({name: value for name, value in state.items() if name.startswith("layers.")})
     x = numbers(2, 4, 8).astype(np.float32)
     ours = mg.tensor(x)
@@ -122,9 +142,24 @@ def test_berts_layers_are_pytorchs():
 
 
 def test_a_nested_transformer_and_a_stranger_keep_what_is_theirs():
-    names = ["net.encoder.layers.0.self_attn.out_proj.weight", "net.encoder.layers.0.norm1.bias", "net.encoder.norm.bias", "norm1.bias", "linear1.bias"]
-    state = from_torch(dict.fromkeys(names, np.zeros(3)) | {"net.encoder.layers.0.self_attn.in_proj_weight": np.zeros((9, 3))})
-    for name in ("net.encoder.0.residual1.norm.bias", "net.encoder.0.self_attention.q_proj.weight", "net.encoder_norm.bias", "norm1.bias", "linear1.bias"):
+    names = [
+        "net.encoder.layers.0.self_attn.out_proj.weight",
+        "net.encoder.layers.0.norm1.bias",
+        "net.encoder.norm.bias",
+        "norm1.bias",
+        "linear1.bias",
+    ]
+    state = from_torch(
+        dict.fromkeys(names, np.zeros(3))
+        | {"net.encoder.layers.0.self_attn.in_proj_weight": np.zeros((9, 3))}
+    )
+    for name in (
+        "net.encoder.0.residual1.norm.bias",
+        "net.encoder.0.self_attention.q_proj.weight",
+        "net.encoder_norm.bias",
+        "norm1.bias",
+        "linear1.bias",
+    ):
         assert name in state  # what is called norm1 outside of a layer is somebody else's
 
 
@@ -219,7 +254,8 @@ def test_steps_begun_here_go_on_in_pytorch_and_come_back():
             loss.backward()
             optimizer.step()
 
-    whole, parts = shaken(gpt().double()), gpt().double()  # in float32 AdamW makes steps of the noise in keys' biases, whose gradient is 0
+    # in float32 AdamW makes steps of the noise in keys' biases, whose gradient is 0
+    whole, parts = shaken(gpt().double()), gpt().double()
     parts.load_state_dict(whole.state_dict())
     steps_here(whole, optim.AdamW(whole.parameters(), **settings), 6)
 
@@ -230,7 +266,10 @@ def test_steps_begun_here_go_on_in_pytorch_and_come_back():
     optimizer = torch.optim.AdamW(opened.parameters(), **settings)
     memory = {key: to_torch(state) for key, state in memory_of(before, parts).items()}
     for name, p in opened.named_parameters():
-        optimizer.state[p] = {"step": torch.tensor(2.0), **{key: state[name] for key, state in memory.items()}}
+        optimizer.state[p] = {
+            "step": torch.tensor(2.0),
+            **{key: state[name] for key, state in memory.items()},
+        }
     for _ in range(2):
         optimizer.zero_grad()
         opened(torch.tensor(ROWS), labels=torch.tensor(ROWS)).loss.backward()
@@ -238,7 +277,10 @@ def test_steps_begun_here_go_on_in_pytorch_and_come_back():
 
     parts.load_state_dict(from_torch(opened.state_dict()))
     after = optim.AdamW(parts.parameters(), **settings)
-    back = {key: from_torch({name: optimizer.state[p][key] for name, p in opened.named_parameters()}) for key in memory}
+    back = {
+        key: from_torch({name: optimizer.state[p][key] for name, p in opened.named_parameters()})
+        for key in memory
+    }
     remember(after, parts, back, 4)
     steps_here(parts, after, 2)
     for p, q in zip(whole.parameters(), parts.parameters(), strict=True):
@@ -250,27 +292,45 @@ def test_states_are_turned_without_pytorch():
         "import sys; from models.gpt import GPT; from models.torch_states import from_torch, named_as_in_torch; "
         "from_torch(named_as_in_torch(GPT(5, 4, 1, 1, 6).state_dict())); print('torch' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "False\n"
+    )
 
 
 # ---------------------------------------------------------------- the page "when you outgrow NumPy"
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "tutorials" / "outgrowing_numpy.md").read_text(encoding="utf-8")
-COMMANDS = [line for block in re.findall(r"```\n((?:python|torchrun) .*?)```", PAGE, re.S) for line in block.splitlines() if "FIRST_MACHINE" not in line]
+COMMANDS = [
+    line
+    for block in re.findall(r"```\n((?:python|torchrun) .*?)```", PAGE, re.S)
+    for line in block.splitlines()
+    if "FIRST_MACHINE" not in line
+]
 
 
 def run(command, folder):
     """A line of the page, as if it were typed in a folder; returns what it prints."""
     program, *words = shlex.split(command)
     module = [sys.executable, "-m", "torch.distributed.run"] if program == "torchrun" else [sys.executable]
-    done = subprocess.run([*module, *words], capture_output=True, text=True, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    done = subprocess.run(
+        [*module, *words],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def losses(text):
-    return [float(number) for line in re.findall(r"validation loss (.*)", text) for number in re.findall(r"\d\.\d{4}", line)]
+    return [
+        float(number)
+        for line in re.findall(r"validation loss (.*)", text)
+        for number in re.findall(r"\d\.\d{4}", line)
+    ]
 
 
 def rows(path):
@@ -293,16 +353,25 @@ def test_a_run_goes_on_in_two_processes_of_pytorch_and_comes_back(tmp_path):
     train, out, ddp, back, go_on, *afterwards = COMMANDS
     assert "nproc-per-node 2" in ddp and len(afterwards) == 2
     run(train, tmp_path)
-    (handed,), (opened, trained), (returned,) = (losses(run(command, tmp_path)) for command in (out, ddp, back))
+    (handed,), (opened, trained), (returned,) = (
+        losses(run(command, tmp_path)) for command in (out, ddp, back)
+    )
     assert abs(handed - opened) < 2e-4 and abs(trained - returned) < 2e-4 and trained < opened - 0.01
     for loss, shown in zip((handed, opened, trained, returned), losses(PAGE), strict=True):
         assert abs(loss - shown) < 0.02, "the page shows other losses"
 
     run(go_on, tmp_path)  # the same steps, made here
-    ours, theirs = rows(tmp_path / "runs" / "mine" / "metrics.jsonl"), rows(tmp_path / "handed" / "after" / "metrics.jsonl")
+    ours, theirs = (
+        rows(tmp_path / "runs" / "mine" / "metrics.jsonl"),
+        rows(tmp_path / "handed" / "after" / "metrics.jsonl"),
+    )
     assert len(ours) == 400 and len(theirs) == 100
     for a, b in zip(ours[300:], theirs, strict=True):
-        assert a["step"] == b["step"] and abs(a["loss"] - b["loss"]) < 2e-5 and abs(a["gradient norm"] - b["gradient norm"]) < 1e-4
+        assert (
+            a["step"] == b["step"]
+            and abs(a["loss"] - b["loss"]) < 2e-5
+            and abs(a["gradient norm"] - b["gradient norm"]) < 1e-4
+        )
     for command in afterwards:
         run(command, tmp_path)
     assert len(rows(tmp_path / "runs" / "mine-on" / "metrics.jsonl")) == 500
@@ -327,7 +396,11 @@ def test_a_state_is_copied_and_bfloat16_is_widened_and_what_is_none_is_a_sentenc
     theirs = {"weight": torch.ones(2, 3), "scale": torch.tensor([1.5, 2.0], dtype=torch.bfloat16)}
     state = from_torch(theirs)
     theirs["weight"].zero_()
-    assert state["weight"].min() == 1 and state["scale"].dtype == np.float32 and state["scale"].tolist() == [1.5, 2.0]
+    assert (
+        state["weight"].min() == 1
+        and state["scale"].dtype == np.float32
+        and state["scale"].tolist() == [1.5, 2.0]
+    )
     for wrong in ("x", {"a": torch.ones(1)}):
         with pytest.raises(TypeError, match="A state holds tensors or arrays by name"):
             from_torch({"weight": wrong})

@@ -48,7 +48,9 @@ def test_question_7_each_head_projects_from_512_to_64():
 
 def test_question_9_the_products_of_attention_grow_with_the_square_of_n():
     def products(n):  # Q K^T and weights @ V
-        return sum(step.flops for step in attention(n)[1].steps if step.op == "matmul" and len(step.output) == 4)
+        return sum(
+            step.flops for step in attention(n)[1].steps if step.op == "matmul" and len(step.output) == 4
+        )
 
     assert products(20) == 2 * (2 * 20 * 20 * 16)  # heads x d_k = d_model = 16
     assert products(40) == 4 * products(20)
@@ -58,13 +60,22 @@ def test_every_step_is_there_in_order():
     net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
     x = mg.randn(5, 3)
     trace = viz.trace_forward(net, x, values=True)
-    assert [(step.module, step.op) for step in trace.steps] == [("0", "transpose"), ("0", "matmul"), ("0", "add"), ("1", "relu")]
+    assert [(step.module, step.op) for step in trace.steps] == [
+        ("0", "transpose"),
+        ("0", "matmul"),
+        ("0", "add"),
+        ("1", "relu"),
+    ]
     product = trace.steps[1]
     assert product.flops == 2 * 5 * 3 * 4 and product.parameters == 12 and product.bytes == 5 * 4 * 4
     assert trace.steps[0].bytes == 0  # a transpose is a view
     y = net(x).data
     last = trace.steps[-1]
-    assert np.array_equal(last.value, y) and last.mean == pytest.approx(y.mean()) and last.std == pytest.approx(y.std())
+    assert (
+        np.array_equal(last.value, y)
+        and last.mean == pytest.approx(y.mean())
+        and last.std == pytest.approx(y.std())
+    )
 
 
 def test_masked_scores_do_not_spoil_mean_and_std():
@@ -88,7 +99,9 @@ def test_the_tree_collapses(gpt):
     assert "h.1 Block" in outermost and "attn" not in outermost and "c_attn Linear" in all_steps
     assert len(all_steps.splitlines()) > len(trace.text(2).splitlines()) > len(outermost.splitlines())
     block = next(line for line in outermost.splitlines() if line.startswith("h.0"))
-    assert amount(sum(p.numel() for p in gpt.h[0].parameters())) in block and amount(trace["h.0"].flops) in block
+    assert (
+        amount(sum(p.numel() for p in gpt.h[0].parameters())) in block and amount(trace["h.0"].flops) in block
+    )
 
 
 def titles(text):
@@ -103,7 +116,10 @@ def test_the_module_asked_for_is_the_root_and_depth_counts_from_it(gpt):
     assert titles(part["h.1.mlp"].text(1))[:2] == ["h.1.mlp MLP", "  c_fc Linear"]
     assert titles(trace["h"].text(1)) == ["h ModuleList", "  0 Block", "  1 Block"]
     own = next(line for line in part.text(1).splitlines() if line.startswith("h.1 "))
-    assert own.split()[2:5] == next(line for line in trace.text(1).splitlines() if line.startswith("h.1 ")).split()[2:5]
+    assert (
+        own.split()[2:5]
+        == next(line for line in trace.text(1).splitlines() if line.startswith("h.1 ")).split()[2:5]
+    )
     assert amount(part.flops) in own and f"{len(part)} steps in h.1" in str(part)
 
 
@@ -116,8 +132,17 @@ def test_a_module_that_runs_twice_is_two_rows_and_says_so():
             return self.last(self.embedding(x) * 2) + self.embedding(x)
 
     trace = viz.trace_forward(Twice(), np.array([1, 2]))
-    assert titles(trace.text(1)) == ["embedding Embedding", "· multiply", "last Linear", "embedding Embedding (again)", "· add"]
-    assert titles(trace["embedding"]["embedding"].text(1))[::2] == ["embedding Embedding", "embedding Embedding (again)"]
+    assert titles(trace.text(1)) == [
+        "embedding Embedding",
+        "· multiply",
+        "last Linear",
+        "embedding Embedding (again)",
+        "· add",
+    ]
+    assert titles(trace["embedding"]["embedding"].text(1))[::2] == [
+        "embedding Embedding",
+        "embedding Embedding (again)",
+    ]
 
 
 def test_what_comes_in_is_data_no_parameter_and_no_table():
@@ -126,19 +151,30 @@ def test_what_comes_in_is_data_no_parameter_and_no_table():
     trace = viz.trace_forward(model, mg.randn(1, 3, 8))
     row = next(line for line in trace.text(1).splitlines() if line.startswith("0 PositionalEncoding"))
     assert row.split()[2:4] == ["1x3x8", "1x3x8"]
-    assert trace.steps[0].weights == ("0.table",) and sum(step.parameters for step in trace.steps) == 0  # a table does not train
+    # a table does not train
+    assert trace.steps[0].weights == ("0.table",) and sum(step.parameters for step in trace.steps) == 0
 
 
 def test_many_inputs_do_not_break_the_columns():
     x = mg.randn(1, 64)
-    lines = viz.trace_forward(lambda: mg.concatenate([mg.concatenate([x] * 11), x, x, x, x, x])).text().splitlines()
-    assert lines[1].split()[:6] == ["·", "concatenate", "11", "of", "1x64", "11x64"] and "11x64 ... (6)" in lines[2]
+    lines = (
+        viz.trace_forward(lambda: mg.concatenate([mg.concatenate([x] * 11), x, x, x, x, x]))
+        .text()
+        .splitlines()
+    )
+    assert (
+        lines[1].split()[:6] == ["·", "concatenate", "11", "of", "1x64", "11x64"]
+        and "11x64 ... (6)" in lines[2]
+    )
     assert len({len(line) for line in lines[:3]}) == 1
 
 
 def test_the_table_explains_itself(gpt):
     text = viz.trace_forward(gpt, np.array([[1, 2, 3]])).text(1)
-    assert all(word in text for word in ("· is one op", "No FLOPs", "No bytes", "1 among the inputs", "-inf", "definitions"))
+    assert all(
+        word in text
+        for word in ("· is one op", "No FLOPs", "No bytes", "1 among the inputs", "-inf", "definitions")
+    )
 
 
 def test_dropout_is_among_the_steps_in_training_only():
@@ -149,7 +185,11 @@ def test_dropout_is_among_the_steps_in_training_only():
 
 def test_a_tied_weight_is_found_at_both_its_places(gpt):
     trace = viz.trace_forward(gpt, np.array([[1, 2, 3]]))
-    assert [step.op for step in trace.steps if "wte.weight" in step.weights] == ["getitem", "transpose", "matmul"]
+    assert [step.op for step in trace.steps if "wte.weight" in step.weights] == [
+        "getitem",
+        "transpose",
+        "matmul",
+    ]
 
 
 def test_rows_are_plain_data(gpt):
@@ -169,7 +209,9 @@ def test_what_is_kept_for_backward():
 
 
 def test_a_module_that_did_not_run_is_a_sentence(gpt):
-    with pytest.raises(KeyError, match=r"no step ran in a module 'h.7'; the outermost ones are wte, wpe, h.0, h.1, ln_f"):
+    with pytest.raises(
+        KeyError, match=r"no step ran in a module 'h.7'; the outermost ones are wte, wpe, h.0, h.1, ln_f"
+    ):
         viz.trace_forward(gpt, np.array([[1]]))["h.7"]
 
 
@@ -184,7 +226,11 @@ def test_tracing_does_not_change_the_result(gpt):
 def test_the_door_shows_a_recipe_and_one_of_its_modules(capsys):
     assert main(["dates", "--module", "decoder.1.cross_attention", "--depth", "all"]) == 0
     out = capsys.readouterr().out
-    assert "cross_attention MultiHeadAttention" in out and "matmul (weight)" in out and "parameters of decoder.1.cross_attention 66.6 kB" in out
+    assert (
+        "cross_attention MultiHeadAttention" in out
+        and "matmul (weight)" in out
+        and "parameters of decoder.1.cross_attention 66.6 kB" in out
+    )
     assert "backward" not in out  # what is kept belongs to the whole model
     assert main(["reverse", "--json", "--batch-size", "2"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]  # one a line
@@ -194,8 +240,11 @@ def test_the_door_shows_a_recipe_and_one_of_its_modules(capsys):
 def test_a_whole_model_says_what_it_keeps_and_promises_nothing_of_kernels(capsys):
     assert main(["dates", "--set", "model=lstm", "--set", "d_model=16"]) == 0
     out = capsys.readouterr().out
-    kept, definitions = re.search(r"and ([\d.]+) kB of values that the forward.* would keep ([\d.]+) kB", out, re.S).groups()
-    assert float(kept) > float(definitions) and "can be more or less" in out  # an LSTM's kernel saves its gates
+    kept, definitions = re.search(
+        r"and ([\d.]+) kB of values that the forward.* would keep ([\d.]+) kB", out, re.S
+    ).groups()
+    # an LSTM's kernel saves its gates
+    assert float(kept) > float(definitions) and "can be more or less" in out
 
 
 @pytest.mark.parametrize("arguments", [["--pairs", "p.tsv"], ["--set", "pairs=p.tsv"]])
@@ -209,7 +258,22 @@ def test_translate_is_given_its_pairs(arguments, tmp_path, monkeypatch, capsys):
 
 
 def test_a_run_is_traced_as_it_trains(tmp_path, capsys):
-    sizes = ["--d-model", "8", "--heads", "2", "--layers", "1", "--d-ff", "8", "--dropout", "0.5", "--steps", "1", "--batch-size", "2"]
+    sizes = [
+        "--d-model",
+        "8",
+        "--heads",
+        "2",
+        "--layers",
+        "1",
+        "--d-ff",
+        "8",
+        "--dropout",
+        "0.5",
+        "--steps",
+        "1",
+        "--batch-size",
+        "2",
+    ]
     assert train.main(["dates", *sizes, "--quiet", "--out", str(tmp_path / "run")]) == 0
     assert main([str(tmp_path / "run"), "--depth", "all"]) == 0
     assert "Dropout" in capsys.readouterr().out

@@ -21,7 +21,20 @@ from models.recipes import dates, load_run
 from models.recipes.pairs import EOS
 
 ROOT = Path(__file__).parent.parent
-SMALL = ["--steps", "6", "--layers", "1", "--d-model", "16", "--d-ff", "16", "--heads", "2", "--batch-size", "8"]
+SMALL = [
+    "--steps",
+    "6",
+    "--layers",
+    "1",
+    "--d-model",
+    "16",
+    "--d-ff",
+    "16",
+    "--heads",
+    "2",
+    "--batch-size",
+    "8",
+]
 
 
 def run_train(tmp_path, *more):
@@ -39,7 +52,12 @@ def test_there_are_at_least_ten_formats_and_each_has_at_least_five_percent_of_th
 
 def test_training_and_held_out_days_are_disjoint_and_cover_a_century():
     training, validation, test = dates.split(0)
-    assert len({*training, *validation, *test}) == len(training) + len(validation) + len(test) == dates.DAYS == 36525
+    assert (
+        len({*training, *validation, *test})
+        == len(training) + len(validation) + len(test)
+        == dates.DAYS
+        == 36525
+    )
 
 
 @pytest.mark.parametrize("form", dates.FORMATS)
@@ -99,7 +117,10 @@ def test_dates_are_answered_by_beam_search_too(tmp_path, capsys, model):
     recipe, trained = load_run(folder)
     assert generate.main([str(folder), "29 nov 2026", "--beam", "4"]) == 0
     assert capsys.readouterr().out == recipe.answer(trained, ["29 nov 2026"], beam=4)[0] + "\n"
-    assert generate.main([str(folder), "29 nov 2026", "--top-k", "2"]) == 2 and "it takes --beam" in capsys.readouterr().err
+    assert (
+        generate.main([str(folder), "29 nov 2026", "--top-k", "2"]) == 2
+        and "it takes --beam" in capsys.readouterr().err
+    )
 
 
 def test_the_same_seed_gives_the_same_run_and_numpys_own_state_is_left_alone(tmp_path):
@@ -107,7 +128,12 @@ def test_the_same_seed_gives_the_same_run_and_numpys_own_state_is_left_alone(tmp
     losses = []
     for name in ("a", "b"):
         train.main([*SMALL, "--seed", "5", "--dropout", "0.1", "--quiet", "--out", str(tmp_path / name)])
-        losses.append([json.loads(line)["loss"] for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()])
+        losses.append(
+            [
+                json.loads(line)["loss"]
+                for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+            ]
+        )
     assert losses[0] == losses[1]
     assert np.array_equal(before, np.random.get_state()[1])
 
@@ -152,7 +178,10 @@ def test_long_samples_take_three_lines_and_short_ones_one():
 
 
 def test_a_text_shows_where_the_model_takes_over():
-    assert showing.sample_lines([("The first ", "and\nthe last", None)])[1:] == ["      | The first »and", "      | the last"]
+    assert showing.sample_lines([("The first ", "and\nthe last", None)])[1:] == [
+        "      | The first »and",
+        "      | the last",
+    ]
 
 
 def test_shares_are_in_percent_and_other_figures_are_not(capsys):
@@ -163,7 +192,12 @@ def test_shares_are_in_percent_and_other_figures_are_not(capsys):
         metric, share, shown = "chrF", False, lambda self, figure: f"{figure:.1f}"
 
     table = {"accuracy by distance": {"rnn": {2: 0.25}}, "gradient by distance": {"rnn": {2: 0.25}}}
-    showing.report({"exact match": 0.5, "accuracy of the gru": 0.125, "validation loss": 0.25, **table}, Shown({}), 1.0, print)
+    showing.report(
+        {"exact match": 0.5, "accuracy of the gru": 0.125, "validation loss": 0.25, **table},
+        Shown({}),
+        1.0,
+        print,
+    )
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines == ["exact match on held-out data: 50.0% after 1.0 s of training", "accuracy of the gru: 12.5%", "validation loss: 0.25",
                      "accuracy by distance:", "2", "rnn 25.0%", "gradient by distance:", "2", "rnn 0.25"]  # fmt: skip
@@ -243,16 +277,35 @@ def test_figures_of_any_kind_are_printed_shown_and_kept(tmp_path, capsys):
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     at = lines.index("by two:")
     assert lines[at + 1 : at + 6] == ["x 2 y", "a 1 0.5", "b array([ 0, 1, 2, 3, 4, … some text", "3 7", "d"]
-    assert {"verdict: good <b>", "nothing:", "tensor: 2", "cats 12", "dogs none", "3 tensor([1., 2.])", "set: {1}"} <= set(lines)
+    assert {
+        "verdict: good <b>",
+        "nothing:",
+        "tensor: 2",
+        "cats 12",
+        "dogs none",
+        "3 tensor([1., 2.])",
+        "set: {1}",
+    } <= set(lines)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "<dt>verdict</dt><dd>good &lt;b&gt;</dd>" in page and '<th scope="row">a</th><td>1</td><td>0.5</td><td></td>' in page
+    assert (
+        "<dt>verdict</dt><dd>good &lt;b&gt;</dd>" in page
+        and '<th scope="row">a</th><td>1</td><td>0.5</td><td></td>' in page
+    )
     kept = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert kept["confusion"] == np.eye(30).tolist() and kept["by two"]["b"] == {"y": "some text", "x": list(range(40))} and kept["counts"]["3"] == [1, 2]
+    assert (
+        kept["confusion"] == np.eye(30).tolist()
+        and kept["by two"]["b"] == {"y": "some text", "x": list(range(40))}
+        and kept["counts"]["3"] == [1, 2]
+    )
 
 
 def test_a_metric_that_is_text_is_shown_as_it_is(tmp_path, capsys):
-    (tmp_path / "odd.py").write_text(MY_RECIPE.replace("float((abs(model(x).data - (2 * x + 1)) < 0.1).mean())", '"splendid"'))
-    assert train.main([str(tmp_path / "odd.py"), "--steps", "2", "--quiet", "--out", str(tmp_path / "run")]) == 0
+    (tmp_path / "odd.py").write_text(
+        MY_RECIPE.replace("float((abs(model(x).data - (2 * x + 1)) < 0.1).mean())", '"splendid"')
+    )
+    assert (
+        train.main([str(tmp_path / "odd.py"), "--steps", "2", "--quiet", "--out", str(tmp_path / "run")]) == 0
+    )
     assert "on held-out data: splendid after" in capsys.readouterr().out
     assert "<strong>splendid</strong>" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
@@ -271,7 +324,10 @@ def test_a_short_run_learns_to_write_plausible_dates():
     model = recipe.model()
     fit(recipe, model, evaluate_every=1000)
     rows = recipe.samples(model, 200)
-    assert np.mean([a == b for _, answer, iso in rows for a, b in zip(answer.ljust(10), iso, strict=False)]) > 0.8
+    assert (
+        np.mean([a == b for _, answer, iso in rows for a, b in zip(answer.ljust(10), iso, strict=False)])
+        > 0.8
+    )
 
 
 # ---------------------------------------------------------------- sentences
@@ -402,7 +458,9 @@ def test_transposed_and_shared_arrays_survive_a_file(tmp_path):
 
 def test_a_failed_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
     saving.save_json(tmp_path / "c.json", {"a": 1})
-    monkeypatch.setattr(saving.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        saving.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     with pytest.raises(saving.FileProblem, match="No space left"):
         saving.save_json(tmp_path / "c.json", {"a": 2})
     assert saving.load_json(tmp_path / "c.json") == {"a": 1} and len(list(tmp_path.iterdir())) == 1
@@ -439,9 +497,15 @@ def test_the_example_recipe_says_how_to_ask_it_with_as_many_bits_as_it_learned(t
         ("x = (", ["line 1", "SyntaxError"]),
         ("import os\n1 / 0\n", ["line 2", "ZeroDivisionError"]),
         ("import not_there\n", ["line 1", "not_there"]),
-        (MY_RECIPE.replace("share within 0.1", "share").replace("{self.metric:", '{"shear":'), ["metric is 'share'", "shear"]),
+        (
+            MY_RECIPE.replace("share within 0.1", "share").replace("{self.metric:", '{"shear":'),
+            ["metric is 'share'", "shear"],
+        ),
         (MY_RECIPE.replace("def model(self)", "def modell(self)"), ["must define model()"]),
-        (MY_RECIPE + "    def samples(self, model, count=3):\n        return [(1, 2)]\n", ["(source, prediction, target)", "(1, 2)"]),
+        (
+            MY_RECIPE + "    def samples(self, model, count=3):\n        return [(1, 2)]\n",
+            ["(source, prediction, target)", "(1, 2)"],
+        ),
     ],
 )
 def test_mistakes_in_a_recipe_file_are_sentences(tmp_path, capsys, code, words):
@@ -451,7 +515,10 @@ def test_mistakes_in_a_recipe_file_are_sentences(tmp_path, capsys, code, words):
     assert all(word in err for word in words), err
 
 
-@pytest.mark.parametrize(("setting", "words"), [("hiden=3", "hidden"), ("hidden", "NAME=VALUE"), ("hidden=many", "like its default 64")])
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [("hiden=3", "hidden"), ("hidden", "NAME=VALUE"), ("hidden=many", "like its default 64")],
+)
 def test_settings_that_are_not_there_or_not_numbers_are_sentences(tmp_path, capsys, setting, words):
     assert train.main([EXAMPLE, "--set", setting, "--out", str(tmp_path / "run")]) == 2
     assert words in capsys.readouterr().err

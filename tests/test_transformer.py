@@ -17,7 +17,11 @@ from models.attention import causal_mask, padding_mask
 from models.positional import PositionalEncoding, sinusoidal
 from models.transformer import Transformer
 
-SRC, TGT, NEXT = np.array([[3, 1, 4, 0], [2, 2, 5, 1]]), np.array([[1, 3, 3], [1, 4, 0]]), np.array([[3, 3, 2], [4, 2, 0]])
+SRC, TGT, NEXT = (
+    np.array([[3, 1, 4, 0], [2, 2, 5, 1]]),
+    np.array([[1, 3, 3], [1, 4, 0]]),
+    np.array([[3, 3, 2], [4, 2, 0]]),
+)
 norms = pytest.mark.parametrize("norm", ("post", "pre"))
 
 
@@ -27,7 +31,9 @@ def small(norm="post", dropout=0.0, vocab_size=6, **settings):
 
 
 def loss_of(logits, targets=NEXT):
-    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=0, label_smoothing=0.1)
+    return F.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=0, label_smoothing=0.1
+    )
 
 
 class Loss(Module):
@@ -45,7 +51,9 @@ class Loss(Module):
 
 @norms
 def test_gradients_of_the_whole_model_entry_by_entry(norm):
-    check_every_parameter(Loss(small(norm, num_layers=1, d_model=4, d_ff=3, vocab_size=6, max_len=4, activation="gelu")))
+    check_every_parameter(
+        Loss(small(norm, num_layers=1, d_model=4, d_ff=3, vocab_size=6, max_len=4, activation="gelu"))
+    )
 
 
 @norms
@@ -61,7 +69,9 @@ def test_every_parameter_gets_a_gradient_and_only_the_key_biases_get_none_to_spe
     model = small(norm)
     Loss(model)().backward()
     sizes = {name: np.abs(p.grad.data).max() for name, p in model.named_parameters()}
-    assert {name for name, size in sizes.items() if size < 1e-9} == {name for name in sizes if name.endswith("k_proj.bias")}
+    assert {name for name, size in sizes.items() if size < 1e-9} == {
+        name for name in sizes if name.endswith("k_proj.bias")
+    }
 
 
 @norms
@@ -158,8 +168,13 @@ def test_the_tied_embedding_is_one_parameter_listed_and_saved_once():
     model = small()
     names = [name for name, p in model.named_parameters() if p is model.embedding.weight]
     assert model.output is model.src_embedding is model.embedding and names == ["embedding.weight"]
-    assert sum(name.endswith("embedding.weight") or name.startswith("output") for name in model.state_dict()) == 1
-    assert len(list(small(tie_output=False, src_vocab_size=6).parameters())) == len(list(model.parameters())) + 2
+    assert (
+        sum(name.endswith("embedding.weight") or name.startswith("output") for name in model.state_dict())
+        == 1
+    )
+    assert (
+        len(list(small(tie_output=False, src_vocab_size=6).parameters())) == len(list(model.parameters())) + 2
+    )
 
 
 def test_the_gradient_of_a_tied_embedding_is_the_sum_of_its_uses():
@@ -183,7 +198,11 @@ def test_a_tied_model_loads_what_it_saved_and_also_a_state_that_names_each_use()
     same(other(SRC, TGT), model(SRC, TGT))
     third = small()
     third.load_state_dict(
-        {**state, "output.weight": state["embedding.weight"], "src_embedding.weight": state["embedding.weight"]}
+        {
+            **state,
+            "output.weight": state["embedding.weight"],
+            "src_embedding.weight": state["embedding.weight"],
+        }
     )
     same(third(SRC, TGT), model(SRC, TGT))
     assert third.output.weight is third.embedding.weight
@@ -243,7 +262,10 @@ def test_generate_records_nothing_and_leaves_recording_on():
 @pytest.mark.parametrize("d_model", (1, 2, 5, 6, 7, 64))
 def test_positions_are_the_papers_formula_for_even_and_odd_widths(d_model):
     expected = [
-        [(math.sin if c % 2 == 0 else math.cos)(pos / 10000 ** (2 * (c // 2) / d_model)) for c in range(d_model)]
+        [
+            (math.sin if c % 2 == 0 else math.cos)(pos / 10000 ** (2 * (c // 2) / d_model))
+            for c in range(d_model)
+        ]
         for pos in range(30)
     ]
     near(sinusoidal(30, d_model), np.array(expected), 1e-6)
@@ -261,7 +283,10 @@ def test_position_plus_k_is_one_linear_map_of_position():
     turn = np.zeros((d_model, d_model))
     for i in range(d_model // 2):
         angle = k / 10000 ** (2 * i / d_model)
-        turn[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]]
+        turn[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [
+            [math.cos(angle), math.sin(angle)],
+            [-math.sin(angle), math.cos(angle)],
+        ]
     near(table[k:], table[:-k] @ turn.T, 1e-6)
 
 
@@ -278,7 +303,11 @@ def test_positions_are_added_and_are_not_trained():
 
 def test_embeddings_are_scaled_by_the_root_of_d_model():
     model = small()
-    near(model.embed(SRC, model.embedding), model.embedding.weight.data[SRC] * 8**0.5 + model.positions.table.data[:4], 1e-14)
+    near(
+        model.embed(SRC, model.embedding),
+        model.embedding.weight.data[SRC] * 8**0.5 + model.positions.table.data[:4],
+        1e-14,
+    )
 
 
 # ---------------------------------------------------------------- refusals
@@ -363,7 +392,9 @@ def test_first_values_are_glorots_and_embeddings_have_variance_one_over_d_model(
 
 def test_pre_norm_ends_each_stack_with_a_norm_and_post_norm_does_not():
     ends = ("encoder_norm.weight", "decoder_norm.weight")
-    assert {norm: sum(name in ends for name, _ in small(norm).named_parameters()) for norm in ("post", "pre")} == {
+    assert {
+        norm: sum(name in ends for name, _ in small(norm).named_parameters()) for norm in ("post", "pre")
+    } == {
         "post": 0,
         "pre": 2,
     }

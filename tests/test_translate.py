@@ -16,7 +16,20 @@ from models.recipes.translate import Translate
 
 ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-SMALL = ["--steps", "2", "--layers", "1", "--d-model", "8", "--d-ff", "8", "--heads", "2", "--batch-size", "4"]
+SMALL = [
+    "--steps",
+    "2",
+    "--layers",
+    "1",
+    "--d-model",
+    "8",
+    "--d-ff",
+    "8",
+    "--heads",
+    "2",
+    "--batch-size",
+    "4",
+]
 
 
 def in_words(n):
@@ -51,28 +64,53 @@ def without_sacrebleu(monkeypatch):
 
 
 def test_in_words():
-    assert [in_words(n) for n in (7, 40, 632, 900, 1001)] == ["seven", "forty", "six hundred and thirty-two", "nine hundred", "one thousand one"]
+    assert [in_words(n) for n in (7, 40, 632, 900, 1001)] == [
+        "seven",
+        "forty",
+        "six hundred and thirty-two",
+        "nine hundred",
+        "one thousand one",
+    ]
 
 
-def test_numbers_are_learned_in_a_few_seconds_and_a_run_translates_without_its_pairs(pairs, tmp_path, capsys, monkeypatch):
+def test_numbers_are_learned_in_a_few_seconds_and_a_run_translates_without_its_pairs(
+    pairs, tmp_path, capsys, monkeypatch
+):
     """897 pairs, 150 steps: of 48 numbers that were never seen three of five are right to the last letter (86 of 100 on the
     machine that this was written on)."""
     folder = tmp_path / "run"
-    learn = ["--steps", "150", "--d-model", "64", "--layers", "1", "--d-ff", "128", "--dropout", "0", "--lr", "1e-2"]
+    learn = [
+        "--steps",
+        "150",
+        "--d-model",
+        "64",
+        "--layers",
+        "1",
+        "--d-ff",
+        "128",
+        "--dropout",
+        "0",
+        "--lr",
+        "1e-2",
+    ]
     assert train.main(["translate", "--pairs", pairs, *learn, "--out", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "897 pairs to learn from, 48 sentences for test and 55 sentences for validation" in out
     assert json.loads((folder / "result.json").read_text())["exact match"] > 0.6
     assert (folder / "attention.png").read_bytes().startswith(b"\x89PNG")
     one, net = load_run(folder)
-    assert one.metric in one.evaluate(net) and one.batch(0)[0].shape[0] == 64  # for resuming: the pairs are read when asked for
+    # for resuming: the pairs are read when asked for
+    assert one.metric in one.evaluate(net) and one.batch(0)[0].shape[0] == 64
     monkeypatch.setattr(translate, "read", lambda path: pytest.fail("the pairs were read again"))
     for more in ([], ["--beam", "3"]):
         assert generate.main([str(folder), "728", *more]) == 0
         assert "hundred" in capsys.readouterr().out
     assert generate.main([str(folder), "728"]) == 0 and capsys.readouterr().err == ""
     assert generate.main([str(folder), "q7 中q"]) == 0
-    assert "minigrad.generate: ' ' 'q' '中' stood in no sentence that the model learned from" in capsys.readouterr().err
+    assert (
+        "minigrad.generate: ' ' 'q' '中' stood in no sentence that the model learned from"
+        in capsys.readouterr().err
+    )
     assert generate.main([str(folder), "1 " * 100]) == 2
     assert "too long for the model, which reads up to 64" in capsys.readouterr().err
     assert generate.main([str(folder), " "]) == 2 and "no sentence to translate" in capsys.readouterr().err
@@ -83,7 +121,21 @@ def test_ten_thousand_numbers_are_learned_to_99_of_100(tmp_path):
     """9,015 pairs: of 480 numbers that were never seen all are right, after 24 s, on the machine that this was written on. With
     1,000 tokens instead of 300, many of them numbers like 969 that occur a few times only, 4 of 100 are wrong."""
     pairs = numbers(tmp_path / "numbers.tsv", 10_000)
-    learn = ["--vocab-size", "300", "--d-model", "64", "--d-ff", "128", "--lr", "4e-3", "--dropout", "0", "--steps", "600", "--quiet"]
+    learn = [
+        "--vocab-size",
+        "300",
+        "--d-model",
+        "64",
+        "--d-ff",
+        "128",
+        "--lr",
+        "4e-3",
+        "--dropout",
+        "0",
+        "--steps",
+        "600",
+        "--quiet",
+    ]
     assert train.main(["translate", "--pairs", pairs, *learn, "--out", str(tmp_path / "run")]) == 0
     assert json.loads((tmp_path / "run" / "result.json").read_text())["exact match"] >= 0.99
 
@@ -93,7 +145,9 @@ def test_every_kind_of_token_and_model_starts_from_guessing_and_can_be_asked(pai
     one = recipe(pairs, **settings)
     net = one.model()
     loss = one.loss(net, one.batch(0)).item()
-    assert abs(loss - np.log(one.vocab_size)) < 2 and one.vocab_size == len(one.vocabulary) == settings.get("vocab_size", one.vocab_size)
+    assert abs(loss - np.log(one.vocab_size)) < 2 and one.vocab_size == len(one.vocabulary) == settings.get(
+        "vocab_size", one.vocab_size
+    )
     for beam in (1, 2):
         assert isinstance(one.answer(net.eval(), ["347", "12"], beam)[0], str)
     looked = one.attention(net, "347")
@@ -143,7 +197,11 @@ def test_a_loss_does_not_depend_on_padding(pairs):
 
 def test_what_is_tested_was_never_learned_from_whatever_the_seed_or_the_order_of_the_file(pairs, tmp_path):
     one = recipe(pairs)
-    training, validation, test = {source for source, _ in one.parts["training"]}, set(one.held["validation"]), set(one.held["test"])
+    training, validation, test = (
+        {source for source, _ in one.parts["training"]},
+        set(one.held["validation"]),
+        set(one.held["test"]),
+    )
     assert len(training | validation | test) == 1000 == len(training) + len(validation) + len(test)
     lines = Path(pairs).read_text(encoding="utf-8").splitlines()
     (tmp_path / "p.tsv").write_text("\n".join(reversed(lines)), encoding="utf-8")
@@ -165,7 +223,10 @@ def test_a_sentence_with_several_translations_is_on_one_side_and_any_of_them_is_
 def test_bpe_knows_nothing_of_held_out_sentences(tmp_path):
     path = tmp_path / "p.tsv"
     sentences = [f"s{n}" for n in range(400)]
-    path.write_text("".join(f"{s}\t{'qqqq' if translate.part_of(s) == 'test' else 'zzzz'}\n" for s in sentences), encoding="utf-8")
+    path.write_text(
+        "".join(f"{s}\t{'qqqq' if translate.part_of(s) == 'test' else 'zzzz'}\n" for s in sentences),
+        encoding="utf-8",
+    )
     symbols = recipe(str(path)).vocabulary.symbols
     assert b"zzzz" in symbols and b"qq" not in symbols
 
@@ -174,8 +235,13 @@ def test_bpe_knows_nothing_of_held_out_sentences(tmp_path):
 
 
 def test_chrf_and_bleu_are_sacrebleus_and_a_second_target_counts():
-    sacrebleu = pytest.importorskip("sacrebleu", reason="chrF and BLEU need sacrebleu (pip install sacrebleu)")
-    answers, targets = ["the cat sat on the mat", "a dog barked at us"], [["the cat sat on the mat"], ["a dog barks", "a dog barked at us"]]
+    sacrebleu = pytest.importorskip(
+        "sacrebleu", reason="chrF and BLEU need sacrebleu (pip install sacrebleu)"
+    )
+    answers, targets = (
+        ["the cat sat on the mat", "a dog barked at us"],
+        [["the cat sat on the mat"], ["a dog barks", "a dog barked at us"]],
+    )
     figures = translate.scores(answers, targets)
     assert [round(figures[name], 6) for name in ("chrF", "BLEU", "exact match")] == [100, 100, 1]
     worse = translate.scores(["the cat", "dogs"], targets)
@@ -185,7 +251,9 @@ def test_chrf_and_bleu_are_sacrebleus_and_a_second_target_counts():
     assert list(figures)[0] == "chrF"
 
 
-def test_without_sacrebleu_a_sentence_says_what_to_install_and_exact_match_counts(pairs, tmp_path, capsys, monkeypatch):
+def test_without_sacrebleu_a_sentence_says_what_to_install_and_exact_match_counts(
+    pairs, tmp_path, capsys, monkeypatch
+):
     without_sacrebleu(monkeypatch)
     assert train.main(["translate", "--pairs", pairs, *SMALL, "--out", str(tmp_path / "run")]) == 0
     out = capsys.readouterr().out
@@ -220,12 +288,17 @@ FILES = {
     "empty": (b"\n \n", "are empty"),
     "not UTF-8": (GOOD + "größe\tsize\n".encode("latin-1"), "line 301 holds the byte 0xf6"),
     "too few": (GOOD[:300], "29 pairs of 29 different sources that can be used; to learn from nine tenths"),
-    "too long": (b"".join(b"%d\t%s\n" % (n, b"ab c" * 60) for n in range(300)), "are longer than 8 tokens; shorten them, or take --context 16"),
+    "too long": (
+        b"".join(b"%d\t%s\n" % (n, b"ab c" * 60) for n in range(300)),
+        "are longer than 8 tokens; shorten them, or take --context 16",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_that_cannot_be_learned_from_are_sentences_and_leave_no_run(name, tmp_path, monkeypatch, capsys):
+def test_files_that_cannot_be_learned_from_are_sentences_and_leave_no_run(
+    name, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     content, words = FILES[name]
     (tmp_path / "p.tsv").write_bytes(content)
@@ -238,9 +311,14 @@ def test_files_that_cannot_be_learned_from_are_sentences_and_leave_no_run(name, 
 def test_without_pairs_and_without_their_file_there_is_a_sentence(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert train.main(["translate"]) == 2
-    assert "--pairs FILE.tsv" in (error := capsys.readouterr().err) and "Good morning.\tGuten Morgen." in error
+    assert (
+        "--pairs FILE.tsv" in (error := capsys.readouterr().err) and "Good morning.\tGuten Morgen." in error
+    )
     assert train.main(["translate", "--pairs", "none.tsv"]) == 2 and "No such file" in capsys.readouterr().err
-    assert train.main(["text", "--pairs", "none.tsv"]) == 2 and "has no setting --pairs" in capsys.readouterr().err
+    assert (
+        train.main(["text", "--pairs", "none.tsv"]) == 2
+        and "has no setting --pairs" in capsys.readouterr().err
+    )
     assert train.main(["--list"]) == 0 and "translate" in capsys.readouterr().out
 
 
@@ -259,7 +337,8 @@ def test_the_longest_sentence_that_is_learned_from_can_also_be_written(tmp_path)
     longest = max((pair for pair in one.parts["training"]), key=lambda pair: len(pair[1]))
     net = one.model().eval()
     assert len(longest[1]) > 25 and one.loss(net, one.rows([longest])).item() > 0
-    assert net.generate(one.rows([longest])[0], BOS, 99, one.max_new).shape == (1, 29)  # never an end: all places are written
+    # never an end: all places are written
+    assert net.generate(one.rows([longest])[0], BOS, 99, one.max_new).shape == (1, 29)
 
 
 def test_characters_a_model_has_never_seen_are_named_and_bpe_has_none(pairs, tmp_path):
@@ -271,7 +350,12 @@ def test_characters_a_model_has_never_seen_are_named_and_bpe_has_none(pairs, tmp
 
 def test_a_run_of_characters_is_loaded_again(pairs, tmp_path):
     folder = str(tmp_path / "run")
-    assert train.main(["translate", "--pairs", pairs, *SMALL, "--set", "tokens=characters", "--quiet", "--out", folder]) == 0
+    assert (
+        train.main(
+            ["translate", "--pairs", pairs, *SMALL, "--set", "tokens=characters", "--quiet", "--out", folder]
+        )
+        == 0
+    )
     one, net = load_run(folder)
     assert one.vocabulary.symbols == "".join(sorted({c for n in range(1000) for c in f"{n}{in_words(n)}"}))
     assert isinstance(one.answer(net, ["12"])[0], str)

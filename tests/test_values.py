@@ -33,7 +33,21 @@ def test_17_ties_share_the_gradient_and_its_total_is_one_for_each_value(fun, x, 
     near(slope(fun, x), expected)
 
 
-@pytest.mark.parametrize("fun", [mg.relu, mg.abs, F.relu, abs, lambda x: mg.relu(-x), lambda x: x * (x > 0), mg.sign, mg.floor, mg.ceil, mg.round])
+@pytest.mark.parametrize(
+    "fun",
+    [
+        mg.relu,
+        mg.abs,
+        F.relu,
+        abs,
+        lambda x: mg.relu(-x),
+        lambda x: x * (x > 0),
+        mg.sign,
+        mg.floor,
+        mg.ceil,
+        mg.round,
+    ],
+)
 def test_17_slopes_at_the_kink_at_zero_are_zero(fun):
     assert slope(fun, 0.0) == 0
 
@@ -178,7 +192,11 @@ def losses_by_hand(weight=None, smoothing=0.0):
     for row, target in zip(LOGITS, TARGETS, strict=True):
         log_p = [x - math.log(math.fsum(map(math.exp, row))) for x in row]
         spread = [smoothing / 4 + (1 - smoothing) * (c == target) for c in range(4)]
-        rows.append(0.0 if target == -100 else -math.fsum(q * w * p for q, w, p in zip(spread, weight, log_p, strict=True)))
+        rows.append(
+            0.0
+            if target == -100
+            else -math.fsum(q * w * p for q, w, p in zip(spread, weight, log_p, strict=True))
+        )
     return np.array(rows)
 
 
@@ -194,7 +212,12 @@ def test_22_cross_entropy_by_hand(smoothing, weight, readable):
             y = F.cross_entropy(x, TARGETS, weight, reduction=reduction, label_smoothing=smoothing)
         near(y, value)
         assert (mg.grad(y.sum(), x)[0].data[2] == 0).all()  # ignored: exactly 0
-        assert gradcheck(lambda x, r=reduction: F.cross_entropy(x, TARGETS, weight, reduction=r, label_smoothing=smoothing), [x])
+        assert gradcheck(
+            lambda x, r=reduction: F.cross_entropy(
+                x, TARGETS, weight, reduction=r, label_smoothing=smoothing
+            ),
+            [x],
+        )
 
 
 @pytest.mark.parametrize("weight", (None, WEIGHT), ids=("plain", "weighted"))
@@ -204,7 +227,9 @@ def test_22_cross_entropy_as_torch_does(reduction, weight):
     x, t = leaf_of(LOGITS), torch.tensor(LOGITS, requires_grad=True)
     settings = dict(reduction=reduction, label_smoothing=0.2)
     ours = F.cross_entropy(x, TARGETS, weight, **settings)
-    theirs = torch.nn.functional.cross_entropy(t, torch.tensor(TARGETS), None if weight is None else torch.tensor(weight), **settings)
+    theirs = torch.nn.functional.cross_entropy(
+        t, torch.tensor(TARGETS), None if weight is None else torch.tensor(weight), **settings
+    )
     near(ours, theirs)
     ours.sum().backward()
     theirs.sum().backward()
@@ -217,7 +242,11 @@ def test_22_all_targets_ignored_is_0_with_gradient_0_as_documented(weight, reada
     x = leaf_of(LOGITS)
     with in_tier(readable):
         y = F.cross_entropy(x, np.full(4, -100), weight)
-    assert y.item() == 0 and mg.grad(y, x)[0].tolist() == np.zeros((4, 4)).tolist() and "PyTorch: NaN" in F.cross_entropy.__doc__
+    assert (
+        y.item() == 0
+        and mg.grad(y, x)[0].tolist() == np.zeros((4, 4)).tolist()
+        and "PyTorch: NaN" in F.cross_entropy.__doc__
+    )
 
 
 @tiers
@@ -241,7 +270,10 @@ def test_22_probabilities_as_targets():
     x = leaf_of(LOGITS)
     onehot = np.eye(4)[[3, 0, 2, 1]]
     near(F.cross_entropy(x, onehot), F.cross_entropy(x, np.array([3, 0, 2, 1])))
-    near(F.cross_entropy(x, onehot, label_smoothing=0.1), F.cross_entropy(x, np.array([3, 0, 2, 1]), label_smoothing=0.1))
+    near(
+        F.cross_entropy(x, onehot, label_smoothing=0.1),
+        F.cross_entropy(x, np.array([3, 0, 2, 1]), label_smoothing=0.1),
+    )
 
 
 # ---------------------------------------------------------------- 15, 23: embedding, layer norm
@@ -271,7 +303,10 @@ def test_15_the_padding_row_gets_no_gradient_but_its_value_is_used(padding, read
 def test_23_layer_norm_uses_the_biased_variance(readable):
     with in_tier(readable):
         y = F.layer_norm(leaf_of([1.0, 0, 0, 0]), 4)
-    assert y.data[0] == pytest.approx(0.75 / math.sqrt(3 / 16 + 1e-5)) and round(y.item() if y.numel() == 1 else y[0].item(), 4) == 1.732
+    assert (
+        y.data[0] == pytest.approx(0.75 / math.sqrt(3 / 16 + 1e-5))
+        and round(y.item() if y.numel() == 1 else y[0].item(), 4) == 1.732
+    )
 
 
 @tiers
@@ -280,7 +315,9 @@ def test_23_eps_stands_inside_the_root(readable):
         y = F.layer_norm(leaf_of([1.0, 3.0]), 2, eps=8.0)
         flat = F.layer_norm(leaf_of([5.0, 5.0]), 2)
     near(y, [-1 / 3, 1 / 3])
-    assert flat.tolist() == [0, 0] and np.isfinite(gradients(F.layer_norm(leaf_of([5.0, 5.0]) * 1, 2), [])).all()
+    assert (
+        flat.tolist() == [0, 0] and np.isfinite(gradients(F.layer_norm(leaf_of([5.0, 5.0]) * 1, 2), [])).all()
+    )
 
 
 # ---------------------------------------------------------------- 24: float32 stays float32
@@ -332,10 +369,19 @@ class Small(Module):
     def forward(self, tokens):
         x = F.dropout(self.norm(self.embedding(tokens)), 0.1)
         x = x + F.scaled_dot_product_attention(x, x, x, tokens[:, None] != 0) * math.sqrt(0.5)
-        return F.cross_entropy(self.linear(F.gelu(x)).reshape(-1, 5), tokens.reshape(-1), ignore_index=0, label_smoothing=0.1)
+        return F.cross_entropy(
+            self.linear(F.gelu(x)).reshape(-1, 5), tokens.reshape(-1), ignore_index=0, label_smoothing=0.1
+        )
 
 
-@pytest.mark.parametrize("make", [lambda p: optim.SGD(p, lr=0.1, momentum=0.9), lambda p: optim.Adam(p, lr=0.1), lambda p: optim.AdamW(p, lr=np.float64(0.1))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: optim.Adam(p, lr=0.1),
+        lambda p: optim.AdamW(p, lr=np.float64(0.1)),
+    ],
+)
 def test_24_a_training_step_holds_no_float64_anywhere(make, monkeypatch):
     seen, fit = set(), mg.autograd.fit
     monkeypatch.setattr(mg.autograd, "fit", lambda g, *rest: seen.add(g.dtype) or fit(g, *rest))
@@ -348,7 +394,12 @@ def test_24_a_training_step_holds_no_float64_anywhere(make, monkeypatch):
         loss.backward()
         seen.update(p.grad.dtype for p in model.parameters())
         optimizer.step()
-    arrays = [v for state in optimizer.state_dict()["state"].values() for v in state.values() if isinstance(v, np.ndarray) and v.ndim]
+    arrays = [
+        v
+        for state in optimizer.state_dict()["state"].values()
+        for v in state.values()
+        if isinstance(v, np.ndarray) and v.ndim
+    ]
     seen.update(a.dtype for a in [*arrays, *(p.data for p in model.parameters())])
     assert seen == {np.dtype(np.float32)} and arrays
 
@@ -366,10 +417,17 @@ def test_25_whole_numbers_divided_are_floats(x, y, expected):
 
 def test_25_means_of_whole_numbers_are_floats_and_sums_are_not():
     x = mg.tensor([[1, 2], [3, 5]])
-    assert x.mean().item() == 2.75 and x.mean().dtype == np.float32 and x.sum().item() == 11 and x.sum().dtype == np.int64
+    assert (
+        x.mean().item() == 2.75
+        and x.mean().dtype == np.float32
+        and x.sum().item() == 11
+        and x.sum().dtype == np.int64
+    )
 
 
-@pytest.mark.parametrize("convert", [lambda x: x.long(), lambda x: x.bool(), lambda x: x.to(np.int32), lambda x: x.astype(int)])
+@pytest.mark.parametrize(
+    "convert", [lambda x: x.long(), lambda x: x.bool(), lambda x: x.to(np.int32), lambda x: x.astype(int)]
+)
 def test_25_a_conversion_to_whole_numbers_cuts_the_gradient(convert):
     x = leaf_of([1.5, 2.5])
     y = convert(x)
@@ -396,11 +454,16 @@ def test_34_dropout_scales_what_it_keeps_and_gives_the_gradient_the_same_mask():
     near(mg.grad(y.sum(), x)[0], y)
 
 
-@pytest.mark.parametrize("p, training, expected", [(0.0, True, 1), (1.0, True, 0), (0.5, False, 1), (1.0, False, 1)])
+@pytest.mark.parametrize(
+    "p, training, expected", [(0.0, True, 1), (1.0, True, 0), (0.5, False, 1), (1.0, False, 1)]
+)
 def test_34_dropout_at_its_ends(p, training, expected):
     x = leaf_of(np.ones(5))
     y = F.dropout(x, p, training)
-    assert y.tolist() == [expected] * 5 and mg.grad((y * x).sum(), x)[0].tolist() == [2 * expected if y is x else expected] * 5
+    assert (
+        y.tolist() == [expected] * 5
+        and mg.grad((y * x).sum(), x)[0].tolist() == [2 * expected if y is x else expected] * 5
+    )
 
 
 # ---------------------------------------------------------------- what gradcheck says of such values

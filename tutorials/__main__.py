@@ -51,13 +51,22 @@ def _pipes():
 
 
 def parse(argv):
-    parser = Parser(DOOR, epilog=EPILOG, description="The course: from the derivative of x y to a trained Transformer.")
+    parser = Parser(
+        DOOR, epilog=EPILOG, description="The course: from the derivative of x y to a trained Transformer."
+    )
     parser.set_defaults(action=show_map, folder=None, folder_wanted=True)
-    parser.add_argument("--folder", default=None, help="your own folder (default: my_minigrad, here or above)")
-    commands = parser.add_subparsers(metavar="COMMAND", parser_class=lambda **k: Parser(DOOR, **{n: v for n, v in k.items() if n != "prog"}))
+    parser.add_argument(
+        "--folder", default=None, help="your own folder (default: my_minigrad, here or above)"
+    )
+    commands = parser.add_subparsers(
+        metavar="COMMAND",
+        parser_class=lambda **k: Parser(DOOR, **{n: v for n, v in k.items() if n != "prog"}),
+    )
     command = lambda name, action, text: _command(commands, name, action, text)  # noqa: E731
     command("map", show_map, "the lessons, and how far you are (the same as no command)")
-    command("start", start, "put a lesson's exercises into your folder; never overwrites your work").add_argument("lesson")
+    command(
+        "start", start, "put a lesson's exercises into your folder; never overwrites your work"
+    ).add_argument("lesson")
     one = command("check", check, "test your file of a lesson (or of all you have started), and explain")
     one.add_argument("lesson", nargs="?", help="a number, or `all`; none: the one you are at")
     one.add_argument("exercise", nargs="?", help="only this one")
@@ -76,13 +85,19 @@ def parse(argv):
     command("next", show_next, "what to do now")
     command("doctor", doctor, "what this machine has, what is missing, and how to get it")
     one = command("grade", grade, "for teachers: check a folder of submissions")
-    one.add_argument("submissions", help="a folder with one folder for each learner, holding lessonNN.py files")
+    one.add_argument(
+        "submissions", help="a folder with one folder for each learner, holding lessonNN.py files"
+    )
     one.add_argument("--csv", metavar="FILE", help="write a table with a row for each exercise")
     one.add_argument("--lesson", action="append", help="only this lesson (may be given several times)")
-    one.add_argument("--seed", type=natural, default=None, help="of the random inputs (default: drawn, and printed)")
+    one.add_argument(
+        "--seed", type=natural, default=None, help="of the random inputs (default: drawn, and printed)"
+    )
     one = command("handout", handout, "for teachers: a copy of the course without solutions")
     one.add_argument("destination", help="a folder that does not exist yet")
-    one = command("notebooks", notebooks, "for authors: make the lesson.ipynb files from lesson.py, run, with outputs")
+    one = command(
+        "notebooks", notebooks, "for authors: make the lesson.ipynb files from lesson.py, run, with outputs"
+    )
     one.add_argument("lesson", nargs="*", help="(default: all whose notebook is not fresh)")
     known = commands.choices
     word = next((a for a in argv if not a.startswith("-")), None)
@@ -102,7 +117,9 @@ def natural(text):
 def _command(commands, name, action, text):
     parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     parser.prog = f"python -m {DOOR} {name}"
-    parser.add_argument("--folder", default=argparse.SUPPRESS, help="your own folder (default: my_minigrad, here or above)")
+    parser.add_argument(
+        "--folder", default=argparse.SUPPRESS, help="your own folder (default: my_minigrad, here or above)"
+    )
     parser.set_defaults(action=action, folder_wanted=name not in ("grade", "handout", "notebooks"))
     return parser
 
@@ -118,12 +135,24 @@ def show_map(options, mine):
     for lesson in lessons():
         done = len(mine.passed(lesson))
         bar = "#" * done + "." * (len(lesson.names) - done)
-        state = "done" if done == len(lesson.names) else f"{done} of {len(lesson.names)}" if mine.started(lesson) else ""
-        print(f"  {lesson.number}  {lesson.title:<48} {lesson.head['reading']:>3} + {lesson.head['exercises']:>3} min   [{bar:<8}] {state}".rstrip())
+        state = (
+            "done"
+            if done == len(lesson.names)
+            else f"{done} of {len(lesson.names)}"
+            if mine.started(lesson)
+            else ""
+        )
+        print(
+            f"  {lesson.number}  {lesson.title:<48} {lesson.head['reading']:>3} + {lesson.head['exercises']:>3} min   [{bar:<8}] {state}".rstrip()
+        )
     for lesson in lessons():
         if mine.changes(lesson):
-            print(f"\n{mine.changes(lesson)}. Your file is as it was; python -m tutorials start {int(lesson.number)} puts the new text beside it.")
-    print(f"\nTimes: reading + exercises. A dot is an exercise, a # one that passes. Your folder: {mine.folder}")
+            print(
+                f"\n{mine.changes(lesson)}. Your file is as it was; python -m tutorials start {int(lesson.number)} puts the new text beside it."
+            )
+    print(
+        f"\nTimes: reading + exercises. A dot is an exercise, a # one that passes. Your folder: {mine.folder}"
+    )
     show_next(options, mine)
 
 
@@ -131,12 +160,18 @@ def show_next(options, mine):
     """One sentence: what to do now."""
     lesson = next((lesson for lesson in lessons() if mine.open(lesson)), None)
     if lesson is None:
-        print("You have done every exercise there is. Next: a project of your own, or the same in PyTorch (tutorials/coming_from_pytorch.md).")
+        print(
+            "You have done every exercise there is. Next: a project of your own, or the same in PyTorch (tutorials/coming_from_pytorch.md)."
+        )
     elif not mine.started(lesson):
-        print(f"Next: read lesson {lesson.number}, {lesson.title} ({_where(lesson)}), then type: python -m tutorials start {int(lesson.number)}")
+        print(
+            f"Next: read lesson {lesson.number}, {lesson.title} ({_where(lesson)}), then type: python -m tutorials start {int(lesson.number)}"
+        )
     else:
         name = mine.open(lesson)[0]
-        print(f"Next: write {name} in {mine.file(lesson)}, then type: python -m tutorials check {int(lesson.number)}")
+        print(
+            f"Next: write {name} in {mine.file(lesson)}, then type: python -m tutorials check {int(lesson.number)}"
+        )
 
 
 def _where(lesson):
@@ -160,13 +195,17 @@ def start(options, mine):
         with open(file, "x", encoding="utf-8", newline="\n") as new:
             new.write(lesson.stub)
         mine.begin(lesson)
-        print(f"Lesson {lesson.number}: {lesson.title}.\n  read    {_where(lesson)}  (or run it: python {_near(lesson.folder / 'lesson.py')})")
+        print(
+            f"Lesson {lesson.number}: {lesson.title}.\n  read    {_where(lesson)}  (or run it: python {_near(lesson.folder / 'lesson.py')})"
+        )
         print(f"  write   {file}: {', '.join(lesson.names)}")
         print(f"  check   python -m tutorials check {int(lesson.number)}")
     elif mine.changes(lesson):
         beside = free(mine.folder / f"lesson{lesson.number}.new.py")
         beside.write_text(lesson.stub, encoding="utf-8", newline="\n")
-        print(f"{mine.changes(lesson)}: the new text is in {beside}. Your own file is as it was; take over what you want.")
+        print(
+            f"{mine.changes(lesson)}: the new text is in {beside}. Your own file is as it was; take over what you want."
+        )
         mine.begin(lesson)
     else:
         if not mine.of(lesson)["pieces"]:
@@ -201,7 +240,9 @@ def check_lesson(lesson, mine, only=None):
     source = read(mine.file(lesson), lesson)
     names = [only] if only else lesson.names
     if only and only not in lesson.names:
-        raise CourseError(f"lesson {lesson.number} has no exercise {only!r}{meant(only, lesson.names)}; it has {', '.join(lesson.names)}.")
+        raise CourseError(
+            f"lesson {lesson.number} has no exercise {only!r}{meant(only, lesson.names)}; it has {', '.join(lesson.names)}."
+        )
     print(f"Lesson {lesson.number}: {lesson.title} ({mine.file(lesson)})")
     status, silent = 0, 0
     for name in names:
@@ -229,9 +270,13 @@ def check_lesson(lesson, mine, only=None):
 def read(file, lesson):
     """The learner's file as text."""
     if file.is_dir():
-        raise CourseError(f"{file} is a folder; move it away, and begin with: python -m tutorials start {int(lesson.number)}")
+        raise CourseError(
+            f"{file} is a folder; move it away, and begin with: python -m tutorials start {int(lesson.number)}"
+        )
     if not file.exists():
-        raise CourseError(f"there is no {file} yet. To begin lesson {lesson.number}: python -m tutorials start {int(lesson.number)}")
+        raise CourseError(
+            f"there is no {file} yet. To begin lesson {lesson.number}: python -m tutorials start {int(lesson.number)}"
+        )
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -269,13 +314,19 @@ def hint(options, mine):
     print(f"{name}, hint {level + 1} of {len(key.hints)}: {key.hints[level]}")
     one["hints"] = min(one["hints"] + 1, len(key.hints))
     mine.save()
-    after = f"python -m tutorials solution {int(lesson.number)} {name} --anyway" if level + 1 == len(key.hints) else "ask again for a stronger one"
+    after = (
+        f"python -m tutorials solution {int(lesson.number)} {name} --anyway"
+        if level + 1 == len(key.hints)
+        else "ask again for a stronger one"
+    )
     print(f"({after}.)")
 
 
 def _known(lesson, name):
     if name not in lesson.names:
-        raise CourseError(f"lesson {lesson.number} has no exercise {name!r}{meant(name, lesson.names)}; it has {', '.join(lesson.names)}.")
+        raise CourseError(
+            f"lesson {lesson.number} has no exercise {name!r}{meant(name, lesson.names)}; it has {', '.join(lesson.names)}."
+        )
     return name
 
 
@@ -287,7 +338,9 @@ def solution(options, mine):
     hidden = [name for name in names if name in mine.open(lesson)]
     if not names or hidden and not options.anyway:
         what = f"{hidden[0]} does not pass" if hidden else f"no exercise of lesson {lesson.number} passes"
-        raise CourseError(f"{what} yet. A hint may be better: python -m tutorials hint {int(lesson.number)}. Add --anyway, and the exercise's name, to see the solution now.")
+        raise CourseError(
+            f"{what} yet. A hint may be better: python -m tutorials hint {int(lesson.number)}. Add --anyway, and the exercise's name, to see the solution now."
+        )
     for name in names:
         print(f"{lesson.source(name)}\n")
 
@@ -296,9 +349,13 @@ def reset(options, mine):
     lesson = find(options.lesson)
     file = mine.file(lesson)
     if not file.exists():
-        raise CourseError(f"there is no {file}, so there is nothing to reset. To begin: python -m tutorials start {int(lesson.number)}")
+        raise CourseError(
+            f"there is no {file}, so there is nothing to reset. To begin: python -m tutorials start {int(lesson.number)}"
+        )
     backup = free(mine.folder / f"lesson{lesson.number}.backup.py")
-    if not options.yes and asked(f"Begin lesson {lesson.number} anew? Your {file.name} is kept as {backup.name}. Type yes or no: ") not in ("yes", "y"):
+    if not options.yes and asked(
+        f"Begin lesson {lesson.number} anew? Your {file.name} is kept as {backup.name}. Type yes or no: "
+    ) not in ("yes", "y"):
         print("Nothing was changed.")
         return 0
     file.rename(backup)

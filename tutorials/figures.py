@@ -13,12 +13,14 @@ import numpy as np
 import minigrad as mg
 from models import figures
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"  # told apart by the colour-blind too (Okabe & Ito 2008)
+# told apart by the colour-blind too (Okabe & Ito 2008)
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
 
 
 def _figure(width, height, title):
     """A figure 7 inches wide keeps its letters readable where a page shows it at 700 pixels."""
-    from matplotlib.figure import Figure  # loaded when a picture is wanted; not pyplot: no window, no display needed
+    # loaded when a picture is wanted; not pyplot: no window, no display needed
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.suptitle(title, fontsize=12)
@@ -61,11 +63,20 @@ def positions(path=None, length=100, d_model=64):
         image = left.imshow(table, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
         figure.colorbar(image, ax=left, label="value")
         _panel(left, "the encoding", "dimension: fast waves left, slow right", "position")
-        figure.colorbar(right.imshow(similarity, cmap="viridis", aspect="auto"), ax=right, label="share of the largest")
+        figure.colorbar(
+            right.imshow(similarity, cmap="viridis", aspect="auto"), ax=right, label="share of the largest"
+        )
         _panel(right, "dot product of each two positions", "position", "position")
         for at, colour, line in zip((20, 50, 80), (BLUE, ORANGE, GREEN), ("-", "--", ":"), strict=True):
             below.plot(similarity[at], line, color=colour, label=f"with position {at}")
-        _panel(below, "three rows of that map: the same hill, moved", "position", "dot product\n(share of the largest)", ylim=(None, 1.25), yticks=(0.4, 0.6, 0.8, 1.0))
+        _panel(
+            below,
+            "three rows of that map: the same hill, moved",
+            "position",
+            "dot product\n(share of the largest)",
+            ylim=(None, 1.25),
+            yticks=(0.4, 0.6, 0.8, 1.0),
+        )
         below.legend(fontsize=9, ncols=3, loc="upper center")
         _save(figure, path)
     return table, similarity
@@ -77,7 +88,10 @@ def softmax_saturation(path=None, widths=(1, 4, 16, 64, 256, 1024)):
     if path:
         figure = _figure(7, 3.9, r"Without $1/\sqrt{d_k}$, wide queries and keys saturate the softmax")
         left, right = figure.subplots(1, 2)
-        for name, label, colour, marker in (("scaled", r"scores divided by $\sqrt{d_k}$", BLUE, "o"), ("unscaled", "not divided", ORANGE, "s")):
+        for name, label, colour, marker in (
+            ("scaled", r"scores divided by $\sqrt{d_k}$", BLUE, "o"),
+            ("unscaled", "not divided", ORANGE, "s"),
+        ):
             for axes, what in ((left, "largest"), (right, "gradient")):
                 low, middle, high = found[name][what].T
                 axes.fill_between(widths, low, high, color=colour, alpha=0.2, linewidth=0)
@@ -85,11 +99,27 @@ def softmax_saturation(path=None, widths=(1, 4, 16, 64, 256, 1024)):
         left.axhline(1 / 32, color=GREY, linestyle=":")
         left.text(widths[-1], 0.045, "1/32: all keys alike", ha="right", fontsize=8, color="#444444")
         across = "$d_k$, the width of queries and keys"
-        _panel(left, "the attention goes to one key of 32 ...", across, "largest weight (share of the attention)", ylim=(0, 1.03))
-        _panel(right, "... and hardly any gradient passes", across, "norm of the gradient at the scores", yscale="log").legend(fontsize=9, loc="lower left")
+        _panel(
+            left,
+            "the attention goes to one key of 32 ...",
+            across,
+            "largest weight (share of the attention)",
+            ylim=(0, 1.03),
+        )
+        _panel(
+            right,
+            "... and hardly any gradient passes",
+            across,
+            "norm of the gradient at the scores",
+            yscale="log",
+        ).legend(fontsize=9, loc="lower left")
         for axes in (left, right):
             _doubling(axes, widths)
-        figure.supxlabel("random queries and keys of variance 1; line: the median query, band: the middle half of them", fontsize=9, color="#444444")
+        figure.supxlabel(
+            "random queries and keys of variance 1; line: the median query, band: the middle half of them",
+            fontsize=9,
+            color="#444444",
+        )
         _save(figure, path)
     return found
 
@@ -142,14 +172,32 @@ def gradient_by_depth(path=None, depth=18, depths=(2, 4, 8, 16, 32)):
     if path:
         figure = _figure(7, 4, "Residuals carry the gradient to the first layer of a deep Transformer")
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-        looks = {"none": ("no residual, no norm", ORANGE, "s"), "post": ("norm after the residual (post)", BLUE, "o"), "pre": ("norm inside the residual (pre)", GREEN, "^")}
+        looks = {
+            "none": ("no residual, no norm", ORANGE, "s"),
+            "post": ("norm after the residual (post)", BLUE, "o"),
+            "pre": ("norm inside the residual (pre)", GREEN, "^"),
+        }
         for name, (label, colour, marker) in looks.items():
-            left.plot(range(1, depth + 1), by_layer[name], color=colour, marker=marker, markersize=4, label=label)
+            left.plot(
+                range(1, depth + 1), by_layer[name], color=colour, marker=marker, markersize=4, label=label
+            )
             if name in last:
                 right.plot(depths, last[name], color=colour, marker=marker, label=label)
-        _panel(left, f"at each layer of {depth}, before training", "layer (1 is next to the input)", "norm of the gradient at its weights", yscale="log").legend(fontsize=9)
+        _panel(
+            left,
+            f"at each layer of {depth}, before training",
+            "layer (1 is next to the input)",
+            "norm of the gradient at its weights",
+            yscale="log",
+        ).legend(fontsize=9)
         left.set_xticks([1, *range(3, depth + 1, 3)])
-        _panel(right, "at the last layer of each stack", "number of layers in the stack", "the same, on a plain scale", ylim=(0, None))
+        _panel(
+            right,
+            "at the last layer of each stack",
+            "number of layers in the stack",
+            "the same, on a plain scale",
+            ylim=(0, None),
+        )
         _doubling(right, depths)
         _save(figure, path)
     return by_layer, last
@@ -161,10 +209,20 @@ def gradient_by_distance(path=None, length=101):
     if path:
         figure = _figure(7, 4.2, "Far inputs fade in an RNN, slower in an LSTM; attention sees all alike")
         axes = figure.add_subplot()
-        path_length = {"RNN": "one step of the net for each step back", "LSTM": "the same, through gates", "attention": "one step from anywhere"}
+        path_length = {
+            "RNN": "one step of the net for each step back",
+            "LSTM": "the same, through gates",
+            "attention": "one step from anywhere",
+        }
         for (name, ratio), colour, marker in zip(found.items(), (ORANGE, BLUE, GREEN), "s^o", strict=True):
             axes.plot(ratio, color=colour, marker=marker, markevery=10, label=f"{name}: {path_length[name]}")
-        _panel(axes, "one layer of width 64, before any training", "distance: how many steps the input lies before the output", "gradient there / gradient at distance 0", yscale="log").legend(fontsize=10, loc="lower left")
+        _panel(
+            axes,
+            "one layer of width 64, before any training",
+            "distance: how many steps the input lies before the output",
+            "gradient there / gradient at distance 0",
+            yscale="log",
+        ).legend(fontsize=10, loc="lower left")
         _save(figure, path)
     return found
 
@@ -179,12 +237,41 @@ def loss_surface(path=None, steps=60):
         figure = _figure(7, 4.6, f"{steps} steps down a narrow valley: a line fitted to twenty points")
         axes = figure.add_subplot()
         depth = np.log10(found["loss"])
-        surface = axes.contourf(found["slope"], found["intercept"], depth, np.linspace(depth.min(), depth.max(), 14), cmap="Greys_r", alpha=0.75)
-        figure.colorbar(surface, ax=axes, label="mean squared error").set_ticks([-1, 0, 1], labels=["0.1", "1", "10"])
+        surface = axes.contourf(
+            found["slope"],
+            found["intercept"],
+            depth,
+            np.linspace(depth.min(), depth.max(), 14),
+            cmap="Greys_r",
+            alpha=0.75,
+        )
+        figure.colorbar(surface, ax=axes, label="mean squared error").set_ticks(
+            [-1, 0, 1], labels=["0.1", "1", "10"]
+        )
         for name, colour, marker in (("SGD", ORANGE, "s"), ("Adam", BLUE, "o")):
-            axes.plot(*found[name].T, color=colour, marker=marker, markersize=3.5, linewidth=1.3, label=f"{name}, step size {figures.STEP_SIZES[name]}")
-        axes.plot(*found["lowest"], "*", color="white", markeredgecolor="black", markersize=12, label="lowest loss", zorder=3)
-        _panel(axes, "SGD crosses it, then creeps along it; Adam swings, and arrives", "slope of the line", "intercept of the line").legend(fontsize=10)
+            axes.plot(
+                *found[name].T,
+                color=colour,
+                marker=marker,
+                markersize=3.5,
+                linewidth=1.3,
+                label=f"{name}, step size {figures.STEP_SIZES[name]}",
+            )
+        axes.plot(
+            *found["lowest"],
+            "*",
+            color="white",
+            markeredgecolor="black",
+            markersize=12,
+            label="lowest loss",
+            zorder=3,
+        )
+        _panel(
+            axes,
+            "SGD crosses it, then creeps along it; Adam swings, and arrives",
+            "slope of the line",
+            "intercept of the line",
+        ).legend(fontsize=10)
         _save(figure, path)
     return found
 
@@ -201,17 +288,36 @@ def attention_memory_figure(lengths, found):
     """The picture of what attention_memory found."""
     figure = _figure(7, 4, "Attention at twice the length: four times the memory, in blocks only twice")
     panels = figure.subplots(1, 2, sharey=True)
-    for axes, what, title in zip(panels, ("kept", "peak"), ("kept after the forward pass", "at most, forward and backward"), strict=True):
+    for axes, what, title in zip(
+        panels,
+        ("kept", "peak"),
+        ("kept after the forward pass", "at most, forward and backward"),
+        strict=True,
+    ):
         for name, colour, marker in (("plain", ORANGE, "s"), ("blocked", BLUE, "o")):
             axes.plot(lengths, found[name][what] / 1e6, color=colour, marker=marker, label=name)
-        _panel(axes, title, "n, tokens in the sequence", "megabytes, for one head of width 64" * (what == "kept"), yscale="log")
+        _panel(
+            axes,
+            title,
+            "n, tokens in the sequence",
+            "megabytes, for one head of width 64" * (what == "kept"),
+            yscale="log",
+        )
         axes.yaxis.set_major_formatter("{x:g}")
         axes.legend(fontsize=9)
         _doubling(axes, lengths)
     return figure
 
 
-PICTURES = (positions, softmax_saturation, masks, gradient_by_depth, gradient_by_distance, loss_surface, attention_memory)
+PICTURES = (
+    positions,
+    softmax_saturation,
+    masks,
+    gradient_by_depth,
+    gradient_by_distance,
+    loss_surface,
+    attention_memory,
+)
 
 
 def write_all(folder):

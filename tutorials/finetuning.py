@@ -40,7 +40,17 @@ WORDS = {
 
 class Intents(Recipe):
     name, help, metric = "intents", "MiniLM learns what is wanted, through LoRA (half a minute)", "accuracy"
-    defaults = dict(base="minilm", train="lora", rank=8, alpha=16.0, where="q_proj|v_proj", steps=100, batch_size=16, lr=5e-4, warmup=10)
+    defaults = dict(
+        base="minilm",
+        train="lora",
+        rank=8,
+        alpha=16.0,
+        where="q_proj|v_proj",
+        steps=100,
+        batch_size=16,
+        lr=5e-4,
+        warmup=10,
+    )
     choices = {"train": ("lora", "head", "all")}
     evaluate_every = 25
     example = "Do I need an umbrella in Rome?"
@@ -53,13 +63,17 @@ class Intents(Recipe):
     def model(self):
         s, encoder = self.settings, load(self.settings["base"]).model
         encoder.requires_grad_(s["train"] == "all")
-        return Classifier(lora(encoder, s["rank"], s["alpha"], s["where"]) if s["train"] == "lora" else encoder, len(ASKED))
+        return Classifier(
+            lora(encoder, s["rank"], s["alpha"], s["where"]) if s["train"] == "lora" else encoder, len(ASKED)
+        )
 
     def questions(self, rng, count, unseen):
         """(texts, classes): ways of asking with words put in."""
         classes = rng.integers(len(ASKED), size=count)
         ways = [rng.choice(list(ASKED.values())[c][unseen].split("|")) for c in classes]
-        return [str(way).format(**{kind: rng.choice(words) for kind, words in WORDS.items()}) for way in ways], classes
+        return [
+            str(way).format(**{kind: rng.choice(words) for kind, words in WORDS.items()}) for way in ways
+        ], classes
 
     def rows(self, texts):
         return padded([self.text.encode(text) for text in texts], self.pad)

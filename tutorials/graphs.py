@@ -29,9 +29,17 @@ def encoder_decoder(depth=1):
     model = Transformer(vocab_size=100, d_model=64, num_heads=4, num_layers=6, d_ff=256)
     source, target = np.arange(1, 8)[None], np.arange(1, 7)[None]
     logits = model(source, target[:, :-1])
-    return graph(F.cross_entropy(logits[0], target[0, 1:]), model, depth, names=dict(source=source, target=target[:, :-1], answer=target[0, 1:]))
+    return graph(
+        F.cross_entropy(logits[0], target[0, 1:]),
+        model,
+        depth,
+        names=dict(source=source, target=target[:, :-1], answer=target[0, 1:]),
+    )
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    print(expression().save(folder / "scalar_graph.png"), encoder_decoder().save(folder / "encoder_decoder_graph.svg"))
+    print(
+        expression().save(folder / "scalar_graph.png"),
+        encoder_decoder().save(folder / "encoder_decoder_graph.svg"),
+    )

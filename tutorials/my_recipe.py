@@ -18,7 +18,9 @@ class Parity(Recipe):
 
     def model(self):
         bits, hidden = self.settings["bits"], self.settings["hidden"]
-        return nn.Sequential(nn.Linear(bits, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 2))
+        return nn.Sequential(
+            nn.Linear(bits, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 2)
+        )
 
     def draw(self, rng, count):
         bits = rng.integers(2, size=(count, self.settings["bits"]))
@@ -38,6 +40,8 @@ class Parity(Recipe):
     def answer(self, model, prompts):
         for prompt in prompts:
             if len(prompt) != len(self.example) or set(prompt) - set("01"):
-                raise ValueError(f"Ask with {len(self.example)} bits, such as {self.example}; got {prompt!r}.")
+                raise ValueError(
+                    f"Ask with {len(self.example)} bits, such as {self.example}; got {prompt!r}."
+                )
         rows = np.array([[int(c) for c in prompt] for prompt in prompts], np.float32)
         return ["odd" if odd else "even" for odd in model(rows).data.argmax(-1)]

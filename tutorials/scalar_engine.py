@@ -74,7 +74,8 @@ class Value:
         """Add d(self)/dx to x.grad for each x that self was made from, by the chain rule: dz/dx = sum of dz/dy * dy/dx."""
         nodes = self.ancestors()
         for node in nodes:
-            if node.parents:  # what lies between starts anew, as in PyTorch; what was given adds up over several backwards
+            # what lies between starts anew, as in PyTorch; what was given adds up over several backwards
+            if node.parents:
                 node.grad = 0.0
         self.grad += 1.0
         for node in nodes:

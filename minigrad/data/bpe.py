@@ -66,7 +66,11 @@ class Bytes(Special):
 
     def count_characters(self, numbers):
         """How many characters begin in these numbers: in UTF-8 all bytes of a character but the first are 10xxxxxx."""
-        return sum(byte & 0b11000000 != 0b10000000 for number in np.asarray(numbers).flat for byte in self._bytes(number))
+        return sum(
+            byte & 0b11000000 != 0b10000000
+            for number in np.asarray(numbers).flat
+            for byte in self._bytes(number)
+        )
 
     def to_json(self):
         """What JSON can keep; minigrad.data.remembered makes the same vocabulary of it."""
@@ -91,13 +95,18 @@ class BPE(Bytes):
         self.number = {}
         for pair in merges:
             if len(pair) != 2 or not all(0 <= symbol < len(self.symbols) for symbol in pair):
-                raise ValueError(f"A merge is a pair of symbols that exist by then, numbers below {len(self.symbols)}; got {pair!r}.")
+                raise ValueError(
+                    f"A merge is a pair of symbols that exist by then, numbers below {len(self.symbols)}; got {pair!r}."
+                )
             if tuple(pair) in self.number:
                 raise ValueError(f"The merge {pair!r} stands there twice; each pair is joined once.")
             self.number[tuple(pair)] = len(self.symbols)
             self.symbols.append(self.symbols[pair[0]] + self.symbols[pair[1]])
-            if len(self.symbols[-1]) > LONGEST:  # each could be twice the last, and 40 of them fill the memory
-                raise ValueError(f"The merge {pair!r} makes a symbol of {len(self.symbols[-1])} bytes; no piece of a text is longer than {LONGEST}.")
+            # each could be twice the last, and 40 of them fill the memory
+            if len(self.symbols[-1]) > LONGEST:
+                raise ValueError(
+                    f"The merge {pair!r} makes a symbol of {len(self.symbols[-1])} bytes; no piece of a text is longer than {LONGEST}."
+                )
         self._known = {}  # pieces that were encoded before: a text repeats itself
 
     @classmethod
@@ -105,7 +114,9 @@ class BPE(Bytes):
         """The vocabulary of a text, of vocab_size numbers in all, or of fewer if no pair is left that occurs twice."""
         if vocab_size < 256 + reserved:
             special = f" and {reserved} special tokens" if reserved else ""
-            raise ValueError(f"A vocabulary of {vocab_size} is too small: the 256 bytes{special} come first. Take {256 + reserved} or more.")
+            raise ValueError(
+                f"A vocabulary of {vocab_size} is too small: the 256 bytes{special} come first. Take {256 + reserved} or more."
+            )
         return cls(learn(text, vocab_size - 256 - reserved), reserved)
 
     @property
@@ -126,7 +137,10 @@ class BPE(Bytes):
         yield self._numbers(pieces(rest))
 
     def _numbers(self, found):
-        return np.array([number for piece in found for number in self._piece(piece)], dtype=np.int64) + self.reserved
+        return (
+            np.array([number for piece in found for number in self._piece(piece)], dtype=np.int64)
+            + self.reserved
+        )
 
     def _piece(self, piece):
         """The symbols of one piece: of the pairs it holds, the one that was learned first is joined, until none is left."""
@@ -149,11 +163,20 @@ class BPE(Bytes):
         """The vocabulary whose to_json this is; a sentence for anything else, whoever made it."""
         try:
             merges, reserved = saved["merges"], saved["reserved"]
-            if not isinstance(merges, list) or not isinstance(reserved, int) or not 0 <= reserved < 1 << 16 or isinstance(reserved, bool):
-                raise TypeError(f"merges must be a list and reserved a number from 0 to 65535, got {type(merges).__name__} and {str(reserved)[:20]}")
+            if (
+                not isinstance(merges, list)
+                or not isinstance(reserved, int)
+                or not 0 <= reserved < 1 << 16
+                or isinstance(reserved, bool)
+            ):
+                raise TypeError(
+                    f"merges must be a list and reserved a number from 0 to 65535, got {type(merges).__name__} and {str(reserved)[:20]}"
+                )
             merges = [tuple(map(int, merge.split())) for merge in merges]
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"This is no vocabulary that BPE.to_json made, with merges and reserved: {str(error)[:200]}.") from None
+            raise ValueError(
+                f"This is no vocabulary that BPE.to_json made, with merges and reserved: {str(error)[:200]}."
+            ) from None
         return cls(merges, reserved)
 
 

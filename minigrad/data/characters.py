@@ -29,7 +29,9 @@ class Characters(Special):
         if (numbers < 0).any():
             unknown = sorted(set(text) - self.number.keys())
             shown = " ".join(map(repr, unknown[:10])) + (" ..." if len(unknown) > 10 else "")
-            raise ValueError(f"The text holds {shown}, which the model's vocabulary does not; it knows {self.symbols!r}.")
+            raise ValueError(
+                f"The text holds {shown}, which the model's vocabulary does not; it knows {self.symbols!r}."
+            )
         return numbers.astype(np.int64)
 
     @cached_property

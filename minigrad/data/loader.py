@@ -32,14 +32,20 @@ class DataLoader:
             if not isinstance(number, (int, np.integer)) or number < least:
                 raise ValueError(f"{name} must be a whole number from {least}, got {number!r}.")
         if batch_sampler is not None and (batch_size != 1 or shuffle or drop_last):
-            raise ValueError("A batch_sampler decides on the batches alone; leave out batch_size, shuffle and drop_last.")
+            raise ValueError(
+                "A batch_sampler decides on the batches alone; leave out batch_size, shuffle and drop_last."
+            )
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, shuffle, drop_last
         self.collate_fn, self.batch_sampler = collate_fn or default_collate, batch_sampler
         self.prefetch, self.stream, self.epoch = prefetch, stream, 0
 
     def __len__(self):
         """How many batches an epoch has."""
-        return batch_count(len(self.dataset), self.batch_size, self.drop_last) if self.batch_sampler is None else len(self.batch_sampler)
+        return (
+            batch_count(len(self.dataset), self.batch_size, self.drop_last)
+            if self.batch_sampler is None
+            else len(self.batch_sampler)
+        )
 
     def set_epoch(self, epoch):
         """Which epoch the next iteration is; a run that goes on in the middle sets it."""
@@ -60,10 +66,17 @@ class DataLoader:
 
     def _indices(self, rng):
         if self.batch_sampler is not None:
-            return self.batch_sampler.batches(rng) if hasattr(self.batch_sampler, "batches") else self.batch_sampler
+            return (
+                self.batch_sampler.batches(rng)
+                if hasattr(self.batch_sampler, "batches")
+                else self.batch_sampler
+            )
         places = range(len(self.dataset))
         order = permutation(rng, len(places)) if self.shuffle else None
-        found = (list(part) if order is None else order(np.arange(part.start, part.stop)).tolist() for part in _parts(places, self.batch_size))
+        found = (
+            list(part) if order is None else order(np.arange(part.start, part.stop)).tolist()
+            for part in _parts(places, self.batch_size)
+        )
         return (part for part in found if len(part) == self.batch_size or not self.drop_last)
 
 
@@ -107,8 +120,14 @@ def padded(sequences, pad=0):
     """Rows of different length as one array (B, T, ...), filled up with `pad`; of the type that holds them all."""
     rows = [np.asarray(sequence) for sequence in sequences]
     if len(shapes := {row.shape[1:] for row in rows}) > 1 or any(row.ndim == 0 for row in rows):
-        raise ValueError(f"padded takes sequences that differ in their length only, got shapes {', '.join(str(row.shape) for row in rows)}.")
-    dtype = np.result_type(*(row for row in rows if row.size), np.min_scalar_type(pad)) if any(row.size for row in rows) else np.int64
+        raise ValueError(
+            f"padded takes sequences that differ in their length only, got shapes {', '.join(str(row.shape) for row in rows)}."
+        )
+    dtype = (
+        np.result_type(*(row for row in rows if row.size), np.min_scalar_type(pad))
+        if any(row.size for row in rows)
+        else np.int64
+    )
     out = np.full((len(rows), max(map(len, rows), default=0), *next(iter(shapes), ())), pad, dtype)
     for filled, row in zip(out, rows, strict=True):
         filled[: len(row)] = row
@@ -122,7 +141,11 @@ def nan_in(batch, name="the batch"):
     if isinstance(batch, (tuple, list)):
         return next(filter(None, (nan_in(value, f"{name}[{i}]") for i, value in enumerate(batch))), None)
     array = batch if isinstance(batch, np.ndarray) else getattr(batch, "data", None)
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc" or not (wrong := np.isnan(array)).any():
+    if (
+        not isinstance(array, np.ndarray)
+        or array.dtype.kind not in "fc"
+        or not (wrong := np.isnan(array)).any()
+    ):
         return None
     return f"in {name} at {tuple(map(int, np.argwhere(wrong)[0]))}, {int(wrong.sum())} in all"
 
@@ -156,6 +179,8 @@ def random_split(dataset, lengths, stream="split"):
     else:
         sizes = list(lengths)
     if sum(sizes) != count or not all(isinstance(size, (int, np.integer)) and size >= 0 for size in sizes):
-        raise ValueError(f"The lengths must add up to the {count} items of the dataset, or to 1; got {lengths!r}.")
+        raise ValueError(
+            f"The lengths must add up to the {count} items of the dataset, or to 1; got {lengths!r}."
+        )
     order, ends = random.fresh(stream).permutation(count).tolist(), np.cumsum([0, *sizes])
     return [Subset(dataset, order[start:stop]) for start, stop in zip(ends, ends[1:])]

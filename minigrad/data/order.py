@@ -5,7 +5,8 @@ import numpy as np
 
 from minigrad import random
 
-TABLE = 1 << 22  # so many can be shuffled as a table of numbers; of more each place is computed when it is asked for
+# so many can be shuffled as a table of numbers; of more each place is computed when it is asked for
+TABLE = 1 << 22
 
 
 class Shuffled:
@@ -82,7 +83,12 @@ class Buckets:
     """
 
     def __init__(self, lengths, batch_size, drop_last=False, mix=50):
-        self.lengths, self.batch_size, self.drop_last, self.mix = np.asarray(lengths), batch_size, drop_last, mix
+        self.lengths, self.batch_size, self.drop_last, self.mix = (
+            np.asarray(lengths),
+            batch_size,
+            drop_last,
+            mix,
+        )
 
     def __len__(self):
         return batch_count(len(self.lengths), self.batch_size, self.drop_last)

@@ -21,7 +21,11 @@ def opened(path, what="text"):
     could_not = f"The {what} {path} could not be read"
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            kind = "it is a folder" if os.path.isdir(path) else "it is a pipe or a device, which can be read once only"
+            kind = (
+                "it is a folder"
+                if os.path.isdir(path)
+                else "it is a pipe or a device, which can be read once only"
+            )
             raise ValueError(f"{could_not}: {kind}. Give the name of a file.")
         with open(path, encoding="utf-8-sig") as file:
             yield file

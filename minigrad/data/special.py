@@ -21,7 +21,9 @@ class Special:
         longest_first = sorted(names, key=len, reverse=True)
         parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text) if names else [text]
         number = {name: i for i, name in enumerate(names)}
-        return np.concatenate([np.array([number[part]]) if part in number else self.encode(part) for part in parts])
+        return np.concatenate(
+            [np.array([number[part]]) if part in number else self.encode(part) for part in parts]
+        )
 
     def decode_special(self, numbers, names):
         """The text of some numbers, with the names of special tokens. Bytes on both sides of one make no character together."""
@@ -41,4 +43,6 @@ class Special:
 
     def _check(self, names):
         if len(names) != self.reserved or len(set(names)) != len(names) or "" in names:
-            raise ValueError(f"The vocabulary has {self.reserved} special tokens, each of which needs a name of its own; got {names!r}.")
+            raise ValueError(
+                f"The vocabulary has {self.reserved} special tokens, each of which needs a name of its own; got {names!r}."
+            )

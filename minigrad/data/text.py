@@ -16,9 +16,9 @@ LEARNED_FROM = 10_000_000  # characters that BPE looks at: of a longer text, pas
 class TextDataset:
     """Windows of a text: item i is (tokens (T,), the ones that follow (T,)), T the context; the next begins where it ends.
 
-        training, validation = TextDataset.of_file("book.txt", context=64, tokens="bpe", vocab_size=512)
-        tokens, following = training[0]
-        training.vocabulary.decode(tokens)
+    training, validation = TextDataset.of_file("book.txt", context=64, tokens="bpe", vocab_size=512)
+    tokens, following = training[0]
+    training.vocabulary.decode(tokens)
     """
 
     def __init__(self, numbers, context, vocabulary=None):
@@ -43,8 +43,11 @@ class TextDataset:
 
 def windows(numbers, starts, length):
     """(tokens (B, T), the ones that follow (B, T)) from each start."""
-    rows = np.array([numbers[start : start + length + 1] for start in starts], np.int64).reshape(-1, length + 1)
-    return rows[:, :-1].copy(), rows[:, 1:].copy()  # each in one piece of memory, as whoever flattens it expects
+    rows = np.array([numbers[start : start + length + 1] for start in starts], np.int64).reshape(
+        -1, length + 1
+    )
+    # each in one piece of memory, as whoever flattens it expects
+    return rows[:, :-1].copy(), rows[:, 1:].copy()
 
 
 def nine_tenths(length):

@@ -36,7 +36,9 @@ class TokenFile:
             os.lseek(self._file, (self.start + start) * self.dtype.itemsize, os.SEEK_SET)
             found = os.read(self._file, size)
         if len(found) != size:
-            raise ValueError(f"The tokens in {self.path} were cut off while they were being read; start again, and they are written anew.")
+            raise ValueError(
+                f"The tokens in {self.path} were cut off while they were being read; start again, and they are written anew."
+            )
         return np.frombuffer(found, self.dtype)[::step].astype(np.int64)
 
 
@@ -68,7 +70,13 @@ def folder():
 
 def key(path, vocabulary):
     about = os.stat(path)
-    told = [os.path.realpath(path), about.st_size, about.st_mtime_ns, vocabulary.to_json(), vocabulary.reserved]
+    told = [
+        os.path.realpath(path),
+        about.st_size,
+        about.st_mtime_ns,
+        vocabulary.to_json(),
+        vocabulary.reserved,
+    ]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
 

@@ -18,10 +18,14 @@ def remembered(saved, reserved=0):
     if isinstance(saved, str):
         return _characters(saved, reserved)
     if not isinstance(saved, dict):
-        raise ValueError(f"The vocabulary must be a text of characters or what BPE.to_json made, got {type(saved).__name__}.")
+        raise ValueError(
+            f"The vocabulary must be a text of characters or what BPE.to_json made, got {type(saved).__name__}."
+        )
     found = BPE.from_json({"merges": []} | saved if saved.get("kind") == "bytes" else saved)
     if found.reserved != reserved:
-        raise ValueError(f"The vocabulary reserves {found.reserved} special tokens, where {reserved} are needed.")
+        raise ValueError(
+            f"The vocabulary reserves {found.reserved} special tokens, where {reserved} are needed."
+        )
     return Bytes(reserved) if saved.get("kind") == "bytes" else found
 
 

@@ -71,7 +71,8 @@ def leaky_relu(x, negative_slope=0.01):
 def elu(x, alpha=1.0):
     """x where it is positive, else alpha (exp(x) - 1) (Clevert et al. 2015)."""
     x = as_tensor(x)
-    return f.where(x > 0, x, alpha * f.expm1(f.where(x > 0, 0.0, x)))  # the inner where keeps exp from overflowing
+    # the inner where keeps exp from overflowing
+    return f.where(x > 0, x, alpha * f.expm1(f.where(x > 0, 0.0, x)))
 
 
 @f.either_spelling

@@ -10,11 +10,14 @@ from minigrad._tensor import Tensor, as_tensor
 from minigrad.functional.layers import dropout_scale
 from minigrad.functional.tiers import definition
 
-LONG = 3 * 2**17  # from so many scores to a head on, they are computed block by block and never stand side by side
+# from so many scores to a head on, they are computed block by block and never stand side by side
+LONG = 3 * 2**17
 BLOCK = (192, 384)  # queries and keys to a block: small enough that its scores stay in the second-level cache
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, path=None):
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, path=None
+):
     """softmax(Q K^T / sqrt(d_k)) V (Vaswani et al. 2017, equation 1), with PyTorch's meaning.
 
     query (..., Tq, D), key (..., Tk, D), value (..., Tk, Dv) -> (..., Tq, Dv)
@@ -211,7 +214,8 @@ class Dropped:
         if self.p == 1:
             return np.zeros(self.block, self.dtype)
         generator = np.random.Generator(np.random.Philox(key=self.key, counter=[0, j, i, head]))
-        scale = (generator.random(self.block[::-1], dtype=np.float32) >= self.p).astype(self.dtype)  # keys first, as in the kernel
+        # keys first, as in the kernel
+        scale = (generator.random(self.block[::-1], dtype=np.float32) >= self.p).astype(self.dtype)
         scale *= 1 / (1 - self.p)
         return scale.T
 
@@ -268,4 +272,6 @@ def _check_mask(mask, q, k):
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"attention: a mask of shape {mask.shape} does not broadcast to the scores {scores} (..., Tq, Tk).")
+        raise ValueError(
+            f"attention: a mask of shape {mask.shape} does not broadcast to the scores {scores} (..., Tq, Tk)."
+        )

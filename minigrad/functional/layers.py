@@ -25,7 +25,9 @@ def embedding(index, weight, padding_idx=None):
     if numbers.dtype.kind not in "iu":
         raise TypeError(f"embedding: the index must be whole numbers, got {numbers.dtype}.")
     rows = weight.shape[0]
-    least, largest = (numbers.item(),) * 2 if numbers.size == 1 else (numbers.min(initial=0), numbers.max(initial=0))
+    least, largest = (
+        (numbers.item(),) * 2 if numbers.size == 1 else (numbers.min(initial=0), numbers.max(initial=0))
+    )
     if least < 0 or largest >= rows and numbers.size:
         wrong = least if least < 0 else largest
         raise IndexError(f"embedding: token id {wrong} is outside the vocabulary of {rows} (0..{rows - 1}).")
@@ -36,7 +38,9 @@ def embedding(index, weight, padding_idx=None):
 def rows_of(weight, index, padding_idx=None):
     """weight[index], where the row padding_idx is a constant."""
     if padding_idx is not None:
-        weight = f.where(np.arange(len(weight.data))[:, None] == padding_idx % len(weight.data), weight.detach(), weight)
+        weight = f.where(
+            np.arange(len(weight.data))[:, None] == padding_idx % len(weight.data), weight.detach(), weight
+        )
     return weight[index]
 
 
@@ -45,7 +49,9 @@ def last_axes(name, x, normalized_shape):
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     whole = x.data.shape
     if whole[len(whole) - len(shape) :] != shape:
-        raise ValueError(f"{name} over {shape} needs an input whose last axes are those, got shape {x.shape}.")
+        raise ValueError(
+            f"{name} over {shape} needs an input whose last axes are those, got shape {x.shape}."
+        )
     return len(shape)
 
 
@@ -126,7 +132,9 @@ def one_hot(index, num_classes=-1):
         raise TypeError(f"one_hot: the index must be whole numbers, got {numbers.dtype}.")
     classes = int(numbers.max(initial=-1)) + 1 if num_classes == -1 else num_classes
     if numbers.size and (numbers.min() < 0 or numbers.max() >= classes):
-        raise IndexError(f"one_hot: {numbers.min()} to {numbers.max()} are not all among the {classes} classes 0..{classes - 1}.")
+        raise IndexError(
+            f"one_hot: {numbers.min()} to {numbers.max()} are not all among the {classes} classes 0..{classes - 1}."
+        )
     return Tensor((numbers[..., None] == np.arange(classes)).astype(np.int64))
 
 
@@ -137,6 +145,8 @@ def pad(input, pad, mode="constant", value=0.0):
     """More numbers around: pad = (before, after) of the last axis, then of the one before it ... (np.pad counts from the first)."""
     x, given = as_tensor(input), tuple(pad)
     if len(given) % 2 or len(given) > 2 * x.ndim or mode not in _MODES:
-        raise ValueError(f"pad: {given} must hold two numbers for each axis of {x.shape}, from the last on, and mode be one of {', '.join(_MODES)}.")
+        raise ValueError(
+            f"pad: {given} must hold two numbers for each axis of {x.shape}, from the last on, and mode be one of {', '.join(_MODES)}."
+        )
     pairs = [(0, 0)] * (x.ndim - len(given) // 2) + list(zip(given[::2], given[1::2]))[::-1]
     return padded(x, pairs, _MODES[mode], 0 if value is None else value)

@@ -69,17 +69,25 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
     if weight is not None:
         weight = as_tensor(weight, logits.dtype)
         if weight.shape != (classes,):
-            raise ValueError(f"cross_entropy: weight must hold one number for each of the {classes} classes, got shape {weight.shape}.")
+            raise ValueError(
+                f"cross_entropy: weight must hold one number for each of the {classes} classes, got shape {weight.shape}."
+            )
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing is a share from 0 to 1, got {label_smoothing}.")
     if targets.dtype.kind == "f" and targets.shape == logits.shape[:1] + logits.shape[2:] != logits.shape:
-        raise TypeError("cross_entropy: class numbers must be whole; write target.long(). Floats are read as probabilities.")
+        raise TypeError(
+            "cross_entropy: class numbers must be whole; write target.long(). Floats are read as probabilities."
+        )
     if targets.dtype.kind == "f":
-        return _soft_cross_entropy(logits, as_tensor(targets, logits.dtype), weight, reduction, label_smoothing)
+        return _soft_cross_entropy(
+            logits, as_tensor(targets, logits.dtype), weight, reduction, label_smoothing
+        )
     _check_targets(logits, targets, classes, ignore_index)
     rows = logits.swapaxes(1, -1) if logits.ndim > 2 else logits
     flat_targets = targets.swapaxes(1, -1) if targets.ndim > 2 else targets
-    losses = token_losses(rows.reshape(-1, classes), flat_targets.data.reshape(-1), weight, ignore_index, label_smoothing)
+    losses = token_losses(
+        rows.reshape(-1, classes), flat_targets.data.reshape(-1), weight, ignore_index, label_smoothing
+    )
     if reduction == "none":
         losses = losses.reshape(flat_targets.shape)
         return losses.swapaxes(1, -1) if targets.ndim > 2 else losses
@@ -110,7 +118,9 @@ def _check_targets(logits, targets, classes, ignore_index, name="cross_entropy")
     if targets.shape != expected:
         hint = ""
         if logits.ndim > 2 and targets.shape == logits.shape[:-1]:
-            hint = " If the classes are the last axis, flatten both: logits.reshape(-1, C), targets.reshape(-1)."
+            hint = (
+                " If the classes are the last axis, flatten both: logits.reshape(-1, C), targets.reshape(-1)."
+            )
         raise ValueError(
             f"{name}: logits of shape {logits.shape} (classes on axis 1) need targets of shape {expected}, "
             f"got {targets.shape}.{hint}"
@@ -135,10 +145,18 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
     _check_targets(log_p, targets, classes, ignore_index, "nll_loss")
     kept = targets.data != ignore_index
     chosen = np.where(kept, targets.data, 0)
-    counts = f.where(kept, np.ones(classes, log_p.dtype)[chosen] if weight is None else as_tensor(weight, log_p.dtype)[chosen], 0.0)
+    counts = f.where(
+        kept,
+        np.ones(classes, log_p.dtype)[chosen] if weight is None else as_tensor(weight, log_p.dtype)[chosen],
+        0.0,
+    )
     picked = log_p.gather(axis, np.expand_dims(chosen, axis)).squeeze(axis)
     losses = f.where(kept, -picked * counts, 0.0)
-    return losses.sum() / (counts.sum() if counts.data.any() else 1.0) if reduction == "mean" else reduce(losses, reduction)
+    return (
+        losses.sum() / (counts.sum() if counts.data.any() else 1.0)
+        if reduction == "mean"
+        else reduce(losses, reduction)
+    )
 
 
 def binary_cross_entropy(input, target, weight=None, reduction="mean"):

@@ -47,5 +47,7 @@ def _rest(fun, parameters, kwargs):
     missing = [name for (name, _), value in zip(parameters, rest, strict=True) if value is _NO_DEFAULT]
     if missing or given:
         problem = f"needs {', '.join(missing)}" if missing else f"does not know {', '.join(given)}"
-        raise TypeError(f"{fun.__name__} {problem}; it takes {', '.join(fun.__code__.co_varnames[: fun.__code__.co_argcount])}.")
+        raise TypeError(
+            f"{fun.__name__} {problem}; it takes {', '.join(fun.__code__.co_varnames[: fun.__code__.co_argcount])}."
+        )
     return rest

@@ -243,7 +243,9 @@ for _name, _fun in {
 }.items():  # fmt: skip
     setattr(Tensor, f"__{_name}__", functools.partialmethod(lambda x, y, fun: apply(fun, x, y), fun=_fun))
     if _name in ("and", "or", "xor", "floordiv"):
-        setattr(Tensor, f"__r{_name}__", functools.partialmethod(lambda x, y, fun: apply(fun, y, x), fun=_fun))
+        setattr(
+            Tensor, f"__r{_name}__", functools.partialmethod(lambda x, y, fun: apply(fun, y, x), fun=_fun)
+        )
 Tensor.__mod__ = remainder
 Tensor.__rmod__ = lambda self, other: remainder(other, self)
 Tensor.__invert__ = lambda self: apply(np.logical_not if self.dtype == bool else np.invert, self)
@@ -283,12 +285,29 @@ def _in_place(fun):
     """The method that writes fun(x, ...) into x."""
 
     def change(self, *args, **kwargs):
-        return self._write(lambda x: np.copyto(x, fun(self.detach(), *args, **kwargs).data, casting="same_kind"))
+        return self._write(
+            lambda x: np.copyto(x, fun(self.detach(), *args, **kwargs).data, casting="same_kind")
+        )
 
     return change
 
 
-for _fun in (exp, sqrt, neg, abs, floor, ceil, round, tanh, sigmoid, relu, reciprocal, masked_fill, pow, clip):
+for _fun in (
+    exp,
+    sqrt,
+    neg,
+    abs,
+    floor,
+    ceil,
+    round,
+    tanh,
+    sigmoid,
+    relu,
+    reciprocal,
+    masked_fill,
+    pow,
+    clip,
+):
     setattr(Tensor, f"{_fun.__name__}_", _in_place(_fun))
 
 # ---------------------------------------------------------------- NumPy's functions that take something else
@@ -306,4 +325,6 @@ FROM_NUMPY[np.where] = _where
 FROM_NUMPY[np.clip] = _clip
 FROM_NUMPY[np.positive] = lambda x: x
 FROM_NUMPY[np.fabs] = abs
-FROM_NUMPY[np.isclose] = lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: isclose(a, b, rtol, atol, equal_nan)
+FROM_NUMPY[np.isclose] = lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: isclose(
+    a, b, rtol, atol, equal_nan
+)

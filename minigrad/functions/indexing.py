@@ -39,10 +39,14 @@ def take_along_axis(x, indices, axis=None):
         return reshape(x, -1)[indices.reshape(-1)]
     axis = axis_of(x, axis)
     if indices.ndim != x.ndim:
-        raise ValueError(f"take_along_axis: indices of shape {indices.shape} need as many axes as the tensor of shape {x.shape}.")
+        raise ValueError(
+            f"take_along_axis: indices of shape {indices.shape} need as many axes as the tensor of shape {x.shape}."
+        )
     lengths = [(n, m) for i, (n, m) in enumerate(zip(x.shape, indices.shape)) if i != axis]
     if any(n != m and 1 not in (n, m) for n, m in lengths):
-        raise ValueError(f"take_along_axis: indices of shape {indices.shape} must fit {x.shape} on every axis but axis {axis}.")
+        raise ValueError(
+            f"take_along_axis: indices of shape {indices.shape} must fit {x.shape} on every axis but axis {axis}."
+        )
     common = [m if n == 1 else n for n, m in lengths]
     return gather(
         broadcast_to(x, *common[:axis], x.shape[axis], *common[axis:]), axis,
@@ -61,7 +65,9 @@ def gather(x, axis, index):
 def _check_fits(x, axis, index, name):
     axis = axis_of(x, axis)
     if index.ndim != x.ndim or any(n > m for i, (n, m) in enumerate(zip(index.shape, x.shape)) if i != axis):
-        raise ValueError(f"{name}: an index of shape {index.shape} must have the axes of {x.shape} and be no longer on those other than {axis}.")
+        raise ValueError(
+            f"{name}: an index of shape {index.shape} must have the axes of {x.shape} and be no longer on those other than {axis}."
+        )
 
 
 @public()
@@ -121,7 +127,9 @@ def _source(source, index, x, name):
     if not source.ndim:
         return broadcast_to(source, index.shape)
     if source.ndim != index.ndim or any(n > m for n, m in zip(index.shape, source.shape)):
-        raise ValueError(f"{name}: an index of shape {index.shape} needs a source at least as long on every axis, got {source.shape}.")
+        raise ValueError(
+            f"{name}: an index of shape {index.shape} needs a source at least as long on every axis, got {source.shape}."
+        )
     return source[tuple(slice(n) for n in index.shape)]
 
 
@@ -144,7 +152,9 @@ def scatter(x, axis, index, src=None, *, value=None):
     winner = np.full(x.shape, -1)
     winner[_places(index, axis_of(x, axis))] = np.arange(index.size).reshape(index.shape)
     put = winner >= 0
-    return where(put, apply(primitives.scatter_add, reshape(source, -1)[winner[put]], put.nonzero(), x.shape), x)
+    return where(
+        put, apply(primitives.scatter_add, reshape(source, -1)[winner[put]], put.nonzero(), x.shape), x
+    )
 
 
 @public()
@@ -152,7 +162,12 @@ def index_add(x, axis, index, source, *, alpha=1):
     """x, with the slices of `source` added where `index` (one axis) says; an index that occurs twice receives both."""
     x, index = as_tensor(x), np.atleast_1d(_whole(index, "index_add"))
     source = as_tensor(source, x.dtype)
-    return x + apply(primitives.scatter_add, source if alpha == 1 else source * alpha, along(axis_of(x, axis), index), x.shape)
+    return x + apply(
+        primitives.scatter_add,
+        source if alpha == 1 else source * alpha,
+        along(axis_of(x, axis), index),
+        x.shape,
+    )
 
 
 # ---------------------------------------------------------------- NumPy's functions that take something else
@@ -167,4 +182,6 @@ FROM_NUMPY[np.take] = _take
 FROM_NUMPY[np.nonzero] = lambda a: nonzero(a, as_tuple=True)
 FROM_NUMPY[np.argwhere] = nonzero
 FROM_NUMPY[np.flatnonzero] = lambda a: nonzero(reshape(a, -1), as_tuple=True)[0]
-FROM_NUMPY[np.compress] = lambda condition, a, axis=None: _take(a, np.flatnonzero(as_tensor(condition).data), axis)
+FROM_NUMPY[np.compress] = lambda condition, a, axis=None: _take(
+    a, np.flatnonzero(as_tensor(condition).data), axis
+)

@@ -32,7 +32,9 @@ def _product(name, ndims, doc):
     def call(x, y):
         x, y = as_tensor(x), as_tensor(y)
         if (x.ndim, y.ndim) != ndims:
-            raise ValueError(f"{name} is for tensors of {ndims[0]} and {ndims[1]} axes, got shapes {x.shape} and {y.shape}; matmul takes any.")
+            raise ValueError(
+                f"{name} is for tensors of {ndims[0]} and {ndims[1]} axes, got shapes {x.shape} and {y.shape}; matmul takes any."
+            )
         return apply(np.matmul, x, y)
 
     call.__name__ = call.__qualname__ = name
@@ -40,7 +42,9 @@ def _product(name, ndims, doc):
     return public()(call)
 
 
-dot = _product("dot", (1, 1), "The sum of the products of two vectors. (np.dot on tensors multiplies matrices, too.)")
+dot = _product(
+    "dot", (1, 1), "The sum of the products of two vectors. (np.dot on tensors multiplies matrices, too.)"
+)
 mv = _product("mv", (2, 1), "Matrix times vector.")
 mm = _product("mm", (2, 2), "Matrix times matrix.")
 bmm = _product("bmm", (3, 3), "A batch of matrices times a batch of matrices.")
@@ -77,9 +81,14 @@ def tensordot(x, y, axes=2, *, axis=None):
     x, y, axes = as_tensor(x), as_tensor(y), axes if axis is None else axis
     if isinstance(axes, (int, np.integer)):
         axes = range(x.ndim - axes, x.ndim), range(axes)
-    over_x, over_y = ([axis_of(t, a) for a in ([list_] if isinstance(list_, int) else list_)] for t, list_ in zip((x, y), axes))
+    over_x, over_y = (
+        [axis_of(t, a) for a in ([list_] if isinstance(list_, int) else list_)]
+        for t, list_ in zip((x, y), axes)
+    )
     if [x.shape[a] for a in over_x] != [y.shape[a] for a in over_y]:
-        raise ValueError(f"tensordot: axes {over_x} of shape {x.shape} and axes {over_y} of shape {y.shape} differ in length.")
+        raise ValueError(
+            f"tensordot: axes {over_x} of shape {x.shape} and axes {over_y} of shape {y.shape} differ in length."
+        )
     in_x = list(range(x.ndim))  # a letter for each axis, the same where they are summed
     in_y = [over_x[over_y.index(i)] if i in over_y else x.ndim + i for i in range(y.ndim)]
     keep = [a for a in in_x if a not in over_x] + [a for a in in_y if a >= x.ndim]
@@ -92,7 +101,10 @@ def tensordot(x, y, axes=2, *, axis=None):
 @public(method=False)
 def einsum(equation, *operands):
     """Products summed as the equation says, in np.einsum's notation: "bij,bjk->bik", "ii", "...i,i", "ij->ji"."""
-    operands = [as_tensor(x) for x in (operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands)]
+    operands = [
+        as_tensor(x)
+        for x in (operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands)
+    ]
     inputs, output = _letters(equation, operands)
     parts = [_each_once(x, letters) for x, letters in zip(operands, inputs, strict=True)]
     sizes = _sizes(equation, parts)
@@ -112,7 +124,9 @@ def einsum(equation, *operands):
 def _letters(equation, operands):
     """The letters of each operand and of the output, where letters of their own stand for the ellipsis."""
     if not isinstance(equation, str):
-        raise TypeError(f"einsum needs its equation first, such as 'ij,jk->ik', got {type(equation).__name__}.")
+        raise TypeError(
+            f"einsum needs its equation first, such as 'ij,jk->ik', got {type(equation).__name__}."
+        )
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):
@@ -124,7 +138,9 @@ def _letters(equation, operands):
     for term, x in zip(terms, operands):
         n = x.ndim - len(term.replace("...", ""))
         if n < 0 or n and "..." not in term:
-            raise ValueError(f"einsum: {term!r} of {equation!r} does not name the {x.ndim} axes of an operand of shape {x.shape}.")
+            raise ValueError(
+                f"einsum: {term!r} of {equation!r} does not name the {x.ndim} axes of an operand of shape {x.shape}."
+            )
         inputs.append(list(term.replace("...", "".join(hidden[len(hidden) - n :]))))
     if not arrow:
         named = [a for letters in inputs for a in letters if a not in hidden]
@@ -132,7 +148,9 @@ def _letters(equation, operands):
     output = list(right.replace("...", "".join(hidden)))
     unknown = [a for a in output if not any(a in letters for letters in inputs) or output.count(a) > 1]
     if unknown or not all(a.isalpha() for letters in inputs for a in letters):
-        raise ValueError(f"einsum: in {equation!r} each axis is a letter, and each letter of the output stands there once and in some operand.")
+        raise ValueError(
+            f"einsum: in {equation!r} each axis is a letter, and each letter of the output stands there once and in some operand."
+        )
     return inputs, output
 
 
@@ -143,7 +161,9 @@ def _each_once(x, letters):
         while letters.count(a) > 1:
             i, j = [k for k, b in enumerate(letters) if b == a][:2]
             if x.shape[i] != x.shape[j]:
-                raise ValueError(f"einsum: the axes called {a!r} of an operand of shape {x.shape} differ in length.")
+                raise ValueError(
+                    f"einsum: the axes called {a!r} of an operand of shape {x.shape} differ in length."
+                )
             x, letters = diagonal(x, 0, i, j), [b for k, b in enumerate(letters) if k not in (i, j)] + [a]
     return x, letters
 
@@ -154,7 +174,9 @@ def _sizes(equation, parts):
     for x, letters in parts:
         for a, n in zip(letters, x.shape):
             if sizes.setdefault(a, n) != n and 1 not in (n, sizes[a]):
-                raise ValueError(f"einsum: in {equation!r} the axis {a!r} is {sizes[a]} long in one operand and {n} in another.")
+                raise ValueError(
+                    f"einsum: in {equation!r} the axis {a!r} is {sizes[a]} long in one operand and {n} in another."
+                )
             sizes[a] = n if sizes[a] == 1 else sizes[a]
     return sizes
 
@@ -279,7 +301,9 @@ def matrix_norm(x, ord="fro", axis=(-2, -1), keepdims=False):
     if ord == "fro":
         return norm(x, 2, (row, column), keepdims)
     if ord not in (1, -1, np.inf, -np.inf):
-        raise NotImplementedError(f"matrix_norm: {ord!r} needs singular values, which have no rule here; 'fro', 1, -1, inf and -inf have.")
+        raise NotImplementedError(
+            f"matrix_norm: {ord!r} needs singular values, which have no rule here; 'fro', 1, -1, inf and -inf have."
+        )
     first, then = (row, column) if abs(ord) == 1 else (column, row)
     out = (amax if ord > 0 else amin)(sum(abs(x), first, keepdims=True), then, keepdims=True)
     return out if keepdims else squeeze(out, (row, column))
@@ -295,7 +319,9 @@ def vector_norm(x, ord=2, axis=None, keepdims=False):
 def any_norm(x, ord=None, axis=None, keepdims=False):
     """As np.linalg.norm and torch.linalg.norm: of a matrix or of two axes the matrix norm `ord`, else that of vectors."""
     x = as_tensor(x)
-    axes = tuple(range(x.ndim)) if axis is None else tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    axes = (
+        tuple(range(x.ndim)) if axis is None else tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    )
     if len(axes) == 2 and ord is not None:
         return matrix_norm(x, ord, axes, keepdims)
     return norm(x, 2 if ord is None else ord, axes, keepdims)
@@ -337,5 +363,9 @@ FROM_NUMPY[np.linalg.trace] = lambda x, *, offset=0: trace(x, offset, -2, -1)
 FROM_NUMPY[np.linalg.diagonal] = lambda x, *, offset=0: diagonal(x, offset, -2, -1)
 FROM_NUMPY[np.linalg.matrix_transpose] = lambda x: x.mT
 FROM_NUMPY[np.linalg.norm] = any_norm
-FROM_NUMPY[np.linalg.vector_norm] = lambda x, *, axis=None, keepdims=False, ord=2: norm(x, ord, axis, keepdims)
-FROM_NUMPY[np.linalg.matrix_norm] = lambda x, *, keepdims=False, ord="fro": matrix_norm(x, ord, (-2, -1), keepdims)
+FROM_NUMPY[np.linalg.vector_norm] = lambda x, *, axis=None, keepdims=False, ord=2: norm(
+    x, ord, axis, keepdims
+)
+FROM_NUMPY[np.linalg.matrix_norm] = lambda x, *, keepdims=False, ord="fro": matrix_norm(
+    x, ord, (-2, -1), keepdims
+)

@@ -31,7 +31,9 @@ def _in_one(x, axis):
     axes = [axis_of(x, a) for a in axes]
     others = [i for i in range(x.ndim) if i not in axes]
     shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
-    return permute(x, *others, *axes).reshape(*(x.shape[i] for i in others), int(np.prod([x.shape[a] for a in axes]))), shape
+    return permute(x, *others, *axes).reshape(
+        *(x.shape[i] for i in others), int(np.prod([x.shape[a] for a in axes]))
+    ), shape
 
 
 # ---------------------------------------------------------------- sums and what is made of them
@@ -90,7 +92,8 @@ def norm(x, p="fro", axis=None, keepdims=False, dtype=None):
     if p in (np.inf, -np.inf):
         return (amax if p > 0 else amin)(abs(x), axis, keepdims)
     total = sum(abs(x) ** p, axis, keepdims)
-    return where(total == 0, 0.0, where(total == 0, 1.0, total) ** (1 / p))  # the inner where keeps the slope at 0 finite
+    # the inner where keeps the slope at 0 finite
+    return where(total == 0, 0.0, where(total == 0, 1.0, total) ** (1 / p))
 
 
 @public(np.prod)
@@ -105,7 +108,11 @@ def prod(x, axis=None, keepdims=False, dtype=None):
 def cumsum(x, axis=None, dtype=None):
     """The sums of the first, the first two, the first three ... along an axis; without one, of the flattened numbers."""
     x = _as(x, dtype)
-    return apply(np.cumsum, x.reshape(-1), axis=0) if axis is None else apply(np.cumsum, x, axis=axis_of(x, axis))
+    return (
+        apply(np.cumsum, x.reshape(-1), axis=0)
+        if axis is None
+        else apply(np.cumsum, x, axis=axis_of(x, axis))
+    )
 
 
 @public(np.cumprod)
@@ -193,7 +200,9 @@ def min(x, axis=None, keepdims=False, y=None):
 def _extreme(x, axis, keepdims, y, value, position, of_two):
     if y is not None or isinstance(axis, (Tensor, np.ndarray)):
         return of_two(x, axis if y is None else y)
-    return value(x) if axis is None else _chosen(as_tensor(x), position(x, axis, keepdims=True), axis, keepdims)
+    return (
+        value(x) if axis is None else _chosen(as_tensor(x), position(x, axis, keepdims=True), axis, keepdims)
+    )
 
 
 def _chosen(x, index, axis, keepdims):
@@ -226,7 +235,9 @@ def topk(x, k, axis=-1, largest=True, sorted=True):
     """(values, indices) of the k largest, largest first; or of the k smallest."""
     x = as_tensor(x)
     if not 0 <= k <= x.shape[axis_of(x, axis)]:
-        raise ValueError(f"topk: k = {k}, but axis {axis} of a tensor of shape {x.shape} has {x.shape[axis]} numbers.")
+        raise ValueError(
+            f"topk: k = {k}, but axis {axis} of a tensor of shape {x.shape} has {x.shape[axis]} numbers."
+        )
     order = argsort(x, axis, descending=largest)[along(axis_of(x, axis), slice(k))]
     return Sorted(take_along_axis(x, order, axis), order)
 
@@ -257,5 +268,9 @@ FROM_NUMPY[np.var] = lambda a, axis=None, ddof=0, keepdims=False: var(a, axis, d
 FROM_NUMPY[np.std] = lambda a, axis=None, ddof=0, keepdims=False: std(a, axis, ddof, keepdims)
 FROM_NUMPY[np.median] = _median
 FROM_NUMPY[np.ptp] = lambda a, axis=None, keepdims=False: amax(a, axis, keepdims) - amin(a, axis, keepdims)
-FROM_NUMPY[np.sort] = lambda a, axis=-1, kind=None, stable=None: sort(a.reshape(-1) if axis is None else a, 0 if axis is None else axis)[0]
-FROM_NUMPY[np.argsort] = lambda a, axis=-1, kind=None, stable=None: argsort(a.reshape(-1) if axis is None else a, 0 if axis is None else axis)
+FROM_NUMPY[np.sort] = lambda a, axis=-1, kind=None, stable=None: sort(
+    a.reshape(-1) if axis is None else a, 0 if axis is None else axis
+)[0]
+FROM_NUMPY[np.argsort] = lambda a, axis=-1, kind=None, stable=None: argsort(
+    a.reshape(-1) if axis is None else a, 0 if axis is None else axis
+)

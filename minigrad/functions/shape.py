@@ -42,7 +42,9 @@ def flatten(x, start_dim=0, end_dim=-1):
         return reshape(x, 1)
     start, end = axis_of(x, start_dim), axis_of(x, end_dim)
     if start > end:
-        raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim} in a tensor of shape {x.shape}.")
+        raise ValueError(
+            f"flatten: start_dim {start_dim} comes after end_dim {end_dim} in a tensor of shape {x.shape}."
+        )
     return reshape(x, x.shape[:start] + (int(np.prod(x.shape[start : end + 1])),) + x.shape[end + 1 :])
 
 
@@ -104,12 +106,17 @@ def movedim(x, source, destination):
 def t(x):
     """A matrix transposed; a vector as it is."""
     if x.ndim > 2:
-        raise ValueError(f"t() is for matrices, got shape {x.shape}; use .mT for a batch of them, or permute.")
+        raise ValueError(
+            f"t() is for matrices, got shape {x.shape}; use .mT for a batch of them, or permute."
+        )
     return apply(np.transpose, x)
 
 
 Tensor.T = property(lambda x: apply(np.transpose, x), doc="The axes reversed: a matrix transposed.")
-Tensor.mT = property(lambda x: apply(np.swapaxes, x, -1, -2), doc="The last two axes exchanged: a batch of matrices transposed.")
+Tensor.mT = property(
+    lambda x: apply(np.swapaxes, x, -1, -2),
+    doc="The last two axes exchanged: a batch of matrices transposed.",
+)
 
 
 @public()
@@ -164,7 +171,9 @@ def tile(x, *reps):
 def repeat(x, *sizes):
     """tile, under PyTorch's name, where every axis must be named. (np.repeat is repeat_interleave.)"""
     if len(several(sizes)) < x.ndim:
-        raise ValueError(f"repeat: {several(sizes)} names fewer axes than the tensor of shape {x.shape} has; tile fills up with ones.")
+        raise ValueError(
+            f"repeat: {several(sizes)} names fewer axes than the tensor of shape {x.shape} has; tile fills up with ones."
+        )
     return tile(x, *sizes)
 
 
@@ -175,7 +184,9 @@ def repeat_interleave(x, repeats, axis=None):
     repeats = as_tensor(repeats).data
     if repeats.ndim:
         return x[along(axis, np.repeat(np.arange(x.shape[axis]), repeats))]
-    stretched = broadcast_to(unsqueeze(x, axis + 1), x.shape[: axis + 1] + (int(repeats),) + x.shape[axis + 1 :])
+    stretched = broadcast_to(
+        unsqueeze(x, axis + 1), x.shape[: axis + 1] + (int(repeats),) + x.shape[axis + 1 :]
+    )
     return flatten(stretched, axis, axis + 1)
 
 
@@ -184,7 +195,10 @@ def meshgrid(*tensors, indexing="ij"):
     """For each vector a grid over all of them in which it varies along its own axis. (np.meshgrid's default is "xy".)"""
     tensors = [reshape(as_tensor(x), -1) for x in several(tensors)]
     shape = tuple(x.shape[0] for x in tensors)
-    grids = [broadcast_to(reshape(x, [-1 if j == i else 1 for j in range(len(shape))]), shape) for i, x in enumerate(tensors)]
+    grids = [
+        broadcast_to(reshape(x, [-1 if j == i else 1 for j in range(len(shape))]), shape)
+        for i, x in enumerate(tensors)
+    ]
     return tuple(swapaxes(grid, 0, 1) if indexing == "xy" and len(shape) > 1 else grid for grid in grids)
 
 
@@ -219,7 +233,9 @@ def hstack(tensors):
 @public(method=False)
 def vstack(tensors):
     """One above the other: along the first axis, a vector being a row."""
-    return concatenate([reshape(as_tensor(t), 1, -1) if as_tensor(t).ndim < 2 else as_tensor(t) for t in tensors])
+    return concatenate(
+        [reshape(as_tensor(t), 1, -1) if as_tensor(t).ndim < 2 else as_tensor(t) for t in tensors]
+    )
 
 
 @public()
@@ -233,7 +249,9 @@ def split(x, split_size_or_sections, axis=0):
             raise ValueError(f"split: the size of a piece must be at least 1, got {size}.")
         sizes = [size] * (n // size) + [n % size] * (n % size > 0 or n == 0)
     if sum(sizes) != n or min(sizes, default=0) < 0:
-        raise ValueError(f"split: pieces of {list(sizes)} do not add up to axis {axis} of a tensor of shape {x.shape}.")
+        raise ValueError(
+            f"split: pieces of {list(sizes)} do not add up to axis {axis} of a tensor of shape {x.shape}."
+        )
     return apply(primitives.split, x, sizes=tuple(sizes), axis=axis_of(x, axis)) if sizes else ()
 
 
@@ -274,7 +292,9 @@ def padded(x, widths, mode="constant", value=0):
     out = apply(primitives.scatter_add, x, inside, shape)
     if not isinstance(value, Tensor) and value == 0:
         return out
-    return where(primitives.scatter_add(np.ones(x.shape, bool), inside, shape), out, as_tensor(value, x.dtype))
+    return where(
+        primitives.scatter_add(np.ones(x.shape, bool), inside, shape), out, as_tensor(value, x.dtype)
+    )
 
 
 # ---------------------------------------------------------------- triangles and diagonals
@@ -309,14 +329,18 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
 def diag_embed(x, offset=0):
     """Square matrices with the last axis on their diagonal, zero elsewhere."""
     n = x.shape[-1] + abs(offset)
-    return apply(primitives.scatter_add, x, _on_the_diagonal(n, n, offset), (*x.shape[:-1], n * n)).reshape(*x.shape[:-1], n, n)
+    return apply(primitives.scatter_add, x, _on_the_diagonal(n, n, offset), (*x.shape[:-1], n * n)).reshape(
+        *x.shape[:-1], n, n
+    )
 
 
 @public(np.diag)
 def diag(x, k=0, *, diagonal=0):
     """A matrix with the vector on its k-th diagonal; or the k-th diagonal of a matrix."""
     if x.ndim not in (1, 2):
-        raise ValueError(f"diag is for vectors and matrices, got shape {x.shape}; diagonal and diag_embed take batches.")
+        raise ValueError(
+            f"diag is for vectors and matrices, got shape {x.shape}; diagonal and diag_embed take batches."
+        )
     return diag_embed(x, k + diagonal) if x.ndim == 1 else x.diagonal(k + diagonal)
 
 
@@ -330,26 +354,36 @@ Tensor.expand_as = lambda self, other: broadcast_to(self, other.shape)
 
 def _pad(array, pad_width, mode="constant", *, constant_values=0):
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap") or np.ndim(constant_values):
-        raise NotImplementedError(f"np.pad on a tensor knows constant (one value), edge, reflect, symmetric and wrap, got mode {mode!r}.")
+        raise NotImplementedError(
+            f"np.pad on a tensor knows constant (one value), edge, reflect, symmetric and wrap, got mode {mode!r}."
+        )
     return padded(array, np.broadcast_to(pad_width, (array.ndim, 2)).tolist(), mode, constant_values)
 
 
 def _split(ary, indices_or_sections, axis=0):
     n = ary.shape[axis_of(ary, axis)]
     if isinstance(indices_or_sections, (int, np.integer)) and n % indices_or_sections:
-        raise ValueError(f"np.split: axis {axis} of a tensor of shape {ary.shape} does not divide into {indices_or_sections} equal parts.")
+        raise ValueError(
+            f"np.split: axis {axis} of a tensor of shape {ary.shape} does not divide into {indices_or_sections} equal parts."
+        )
     return list(tensor_split(ary, indices_or_sections, axis))
 
 
-FROM_NUMPY[np.concatenate] = lambda arrays, axis=0: concatenate(arrays if axis is not None else map(ravel, map(as_tensor, arrays)), axis or 0)
+FROM_NUMPY[np.concatenate] = lambda arrays, axis=0: concatenate(
+    arrays if axis is not None else map(ravel, map(as_tensor, arrays)), axis or 0
+)
 FROM_NUMPY[np.stack] = lambda arrays, axis=0: stack(arrays, axis)
 FROM_NUMPY[np.hstack] = lambda tup: hstack(tup)
 FROM_NUMPY[np.vstack] = lambda tup: vstack(tup)
 FROM_NUMPY[np.split] = _split
-FROM_NUMPY[np.array_split] = lambda ary, indices_or_sections, axis=0: list(tensor_split(ary, indices_or_sections, axis))
+FROM_NUMPY[np.array_split] = lambda ary, indices_or_sections, axis=0: list(
+    tensor_split(ary, indices_or_sections, axis)
+)
 FROM_NUMPY[np.reshape] = lambda a, shape: reshape(a, shape)
 FROM_NUMPY[np.broadcast_to] = lambda array, shape: broadcast_to(array, shape)
-FROM_NUMPY[np.broadcast_arrays] = lambda *args: tuple(as_tensor(x).broadcast_to(np.broadcast_shapes(*map(np.shape, args))) for x in args)
+FROM_NUMPY[np.broadcast_arrays] = lambda *args: tuple(
+    as_tensor(x).broadcast_to(np.broadcast_shapes(*map(np.shape, args))) for x in args
+)
 FROM_NUMPY[np.matrix_transpose] = lambda x: x.mT
 FROM_NUMPY[np.tile] = lambda A, reps: tile(A, *_tuple(reps))
 FROM_NUMPY[np.flip] = lambda m, axis=None: flip(m, *(range(m.ndim) if axis is None else _tuple(axis)))

@@ -50,7 +50,9 @@ def several(numbers):
 def axis_of(x, axis):
     """An axis counted from the left, if there is one of that number."""
     if not -x.ndim <= axis < x.ndim:
-        raise np.exceptions.AxisError(f"axis {axis} does not exist in a tensor of shape {x.shape}, which has {x.ndim} axes.")
+        raise np.exceptions.AxisError(
+            f"axis {axis} does not exist in a tensor of shape {x.shape}, which has {x.ndim} axes."
+        )
     return axis % x.ndim
 
 

@@ -35,19 +35,29 @@ def worst(sample, order):
 
 def entries(fun, inputs):
     """How many numbers a sample would have to move."""
-    tensors = [x for x in inputs if isinstance(x, Tensor)] + list(fun.parameters() if hasattr(fun, "parameters") else [])
+    tensors = [x for x in inputs if isinstance(x, Tensor)] + list(
+        fun.parameters() if hasattr(fun, "parameters") else []
+    )
     return sum(t.numel() for t in tensors)
 
 
 def main(argv=None):
     parser = Parser("minigrad.gradcheck", description=__doc__.split("\n")[0].split(": ")[1])
-    parser.add_argument("names", nargs="*", help="check only what contains one of these words, e.g. attention residual")
-    parser.add_argument("--group", choices=GROUPS, action="append", help="check only this group (may be given again)")
     parser.add_argument(
-        "--mistakes", action="store_true", help="show typical mistakes of a hand-written backward, and what is said of each"
+        "names", nargs="*", help="check only what contains one of these words, e.g. attention residual"
     )
     parser.add_argument(
-        "--mutations", action="store_true", help="spoil every rule and the engine, and count what is caught and named"
+        "--group", choices=GROUPS, action="append", help="check only this group (may be given again)"
+    )
+    parser.add_argument(
+        "--mistakes",
+        action="store_true",
+        help="show typical mistakes of a hand-written backward, and what is said of each",
+    )
+    parser.add_argument(
+        "--mutations",
+        action="store_true",
+        help="spoil every rule and the engine, and count what is caught and named",
     )
     options = parser.parse_args(argv)
     if options.mistakes:
@@ -62,7 +72,9 @@ def main(argv=None):
 def chosen_samples(parser, options):
     """The samples that were asked for, all if none was."""
     chosen = [s for s in all_samples() if not options.group or s.group in options.group]
-    chosen = [s for s in chosen if not options.names or any(n.lower() in s.name.lower() for n in options.names)]
+    chosen = [
+        s for s in chosen if not options.names or any(n.lower() in s.name.lower() for n in options.names)
+    ]
     if not chosen:
         parser.error(f"nothing matches {' '.join(options.names)}; run without a word to see all names.")
     return chosen
@@ -79,7 +91,9 @@ def table(chosen):
         failed += bool(wrong)
         figures = " ".join(f"{r.error:10.1e}" for r in results)
         notes = "; ".join(wrong or [r.note for r in results[:1] if r.note])
-        print(f"{sample.group:10s} {sample.name:38s} {figures} {1e3 * (time.perf_counter() - began):6.0f}ms  {notes}".rstrip())
+        print(
+            f"{sample.group:10s} {sample.name:38s} {figures} {1e3 * (time.perf_counter() - began):6.0f}ms  {notes}".rstrip()
+        )
     print(
         f"\n{len(chosen)} checked in {time.perf_counter() - start:.1f} s, {failed} wrong. The figures are max|backward - "
         f"differences| over the "

@@ -39,7 +39,9 @@ def gradcheck(fun, inputs=(), *, order=1, eps=EPS, tolerance=TOLERANCE, fast=Fal
     try:
         report = check(fun, inputs, order=order, eps=eps, fast=fast, seed=seed, tolerance=tolerance)
     except BackwardFailed as failure:
-        raise _with_reasons(str(failure), Report(tolerance=tolerance), fun, inputs, order, seed) from failure.__cause__
+        raise _with_reasons(
+            str(failure), Report(tolerance=tolerance), fun, inputs, order, seed
+        ) from failure.__cause__
     if report.wrong:
         raise _with_reasons(report.sentence(), report, fun, inputs, order, seed)
     if order == 1 and report.vacuous:
@@ -99,7 +101,11 @@ def _with_reasons(headline, report, fun, inputs, order, seed):
 
 def _because(report):
     """Why everything is zero, if it can be told."""
-    constant = all(r.evidence.jacobian is not None and not r.evidence.jacobian.any() for r in report if r.evidence is not None)
+    constant = all(
+        r.evidence.jacobian is not None and not r.evidence.jacobian.any()
+        for r in report
+        if r.evidence is not None
+    )
     return " (the output does not change with the inputs here)" if constant else ""
 
 
@@ -157,7 +163,9 @@ class _First(_Scalar):
         outputs = [y for y in outputs if y.dtype.kind == "f"]
         for y in outputs:
             if y.dtype != np.float64:
-                raise GradcheckError(f"The function turned float64 inputs into {y.dtype}; find where it loses precision.")
+                raise GradcheckError(
+                    f"The function turned float64 inputs into {y.dtype}; find where it loses precision."
+                )
         return outputs
 
     def named_seeds(self):
@@ -184,7 +192,10 @@ class _Second(_Scalar):
 
     def outputs(self, create_graph=False):
         gradients = _gradients(self.first.outputs(), self.first.seeds, self.tensors, create_graph)
-        return [Tensor(np.zeros(t.shape)) if g is None else g for g, t in zip(gradients, self.tensors, strict=True)]
+        return [
+            Tensor(np.zeros(t.shape)) if g is None else g
+            for g, t in zip(gradients, self.tensors, strict=True)
+        ]
 
     def named_seeds(self):
         return self.first.named_seeds()
@@ -214,7 +225,9 @@ def _backward(scalar, tensors):
     except GradcheckError:
         raise
     except (AssertionError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
-        raise BackwardFailed(f"The gradient cannot be computed, backward failed: {type(error).__name__}: {error}") from error
+        raise BackwardFailed(
+            f"The gradient cannot be computed, backward failed: {type(error).__name__}: {error}"
+        ) from error
 
 
 # ---------------------------------------------------------------- one tensor
@@ -233,7 +246,9 @@ def judged(evidence, found):
     problem = misfit(raw, evidence.x.shape)
     if problem:
         largest = float(np.abs(found.gradient).max(initial=0))
-        return Result(evidence.name, float("inf"), (), np.nan, np.nan, largest, problem=problem, evidence=evidence)
+        return Result(
+            evidence.name, float("inf"), (), np.nan, np.nan, largest, problem=problem, evidence=evidence
+        )
     evidence.numeric = found.allowed(raw)
     result = compare(evidence.name, raw, evidence.numeric, int(found.kinks.sum()))
     result.evidence, result.problem = evidence, imprecise(raw)
@@ -272,5 +287,7 @@ def _along_direction(evidence, scalar, eps, rng):
     slope = np.array(slope_along(evidence.x, direction, scalar.values, scalar.seed(), eps))
     problem = misfit(raw, evidence.x.shape) or imprecise(raw)
     if problem:
-        return Result(evidence.name, float("inf"), (), np.nan, float(slope), abs(float(slope)), problem=problem)
+        return Result(
+            evidence.name, float("inf"), (), np.nan, float(slope), abs(float(slope)), problem=problem
+        )
     return compare(evidence.name, np.array((raw * direction).sum()), slope, size=float(np.linalg.norm(raw)))

@@ -49,17 +49,13 @@ def swapped_shape(e):
             and e.raw.shape == other.n.shape
             and np.abs(e.raw - other.n).max(initial=0) <= 1e-6 * max(other.scale, 1e-3)
         ):
-            return (
-                f"what came back for {e.me} is the gradient of {other.me}: return the gradients in the order of the arguments."
-            )
+            return f"what came back for {e.me} is the gradient of {other.me}: return the gradients in the order of the arguments."
 
 
 @hypothesis("shape")
 def reshaped(e):
     if _misshapen(e) and e.raw.size == e.x.size and e.is_right(e.raw.reshape(e.x.shape)):
-        return (
-            f"the numbers are right, the shape is not: {e.raw.shape} where {e.me} has {e.x.shape}. Return dx.reshape(x.shape)."
-        )
+        return f"the numbers are right, the shape is not: {e.raw.shape} where {e.me} has {e.x.shape}. Return dx.reshape(x.shape)."
 
 
 def _misshapen(e):
@@ -71,7 +67,8 @@ def _misshapen(e):
 
 def only_float32(array):
     """Is every number of a float64 array one that float32 has? (Of random numbers practically none is.)"""
-    numbers = array[np.abs(array) > 1e-9]  # what is smaller is the rounding error of a zero, and may well be a power of two
+    # what is smaller is the rounding error of a zero, and may well be a power of two
+    numbers = array[np.abs(array) > 1e-9]
     return bool(numbers.size) and bool((numbers == numbers.astype(np.float32)).all())
 
 
@@ -87,9 +84,7 @@ def float32_between(e):
             f"of g's dtype."
         )
     if isinstance(e.raw, np.ndarray) and only_float32(e.raw):
-        return (
-            f"every number that {e.backward} gave has the precision of float32 only, though the inputs are float64. {way_out}"
-        )
+        return f"every number that {e.backward} gave has the precision of float32 only, though the inputs are float64. {way_out}"
     if (
         e.y
         and all(only_float32(y) for y in e.y)
@@ -167,7 +162,12 @@ def transposed(e):
 
 @hypothesis("half of two")
 def without_its_transpose(e):
-    if e.a is not None and e.a.ndim > 1 and e.a.shape[-1] == e.a.shape[-2] and e.is_difference(-e.a.swapaxes(-1, -2)):
+    if (
+        e.a is not None
+        and e.a.ndim > 1
+        and e.a.shape[-1] == e.a.shape[-2]
+        and e.is_difference(-e.a.swapaxes(-1, -2))
+    ):
         return (
             f"what is missing is exactly the transpose of what {e.backward} gives: the matrix is used twice (as in x @ x.T), "
             f"and both gradients add up: dx + dx.T."
@@ -249,7 +249,12 @@ def wrong_at_targets(e):
     if e.a is None or e.x.ndim < 1 or not e.wrong.any():
         return None
     for arg in e.args:
-        if isinstance(arg, np.ndarray) and arg.dtype.kind in "iu" and arg.shape == e.x.shape[:-1] and e.x.shape[-1] > 2:
+        if (
+            isinstance(arg, np.ndarray)
+            and arg.dtype.kind in "iu"
+            and arg.shape == e.x.shape[:-1]
+            and e.x.shape[-1] > 2
+        ):
             here = np.zeros(e.x.shape, bool)
             np.put_along_axis(here, np.where((arg >= 0) & (arg < e.x.shape[-1]), arg, 0)[..., None], True, -1)
             if not e.wrong[~here].any():

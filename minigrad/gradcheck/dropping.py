@@ -51,7 +51,9 @@ def _helpers(fun):
     return [
         (n, f)
         for n, f in found
-        if isinstance(f, types.FunctionType) and f.__globals__ is fun.__globals__ and f.__module__ == fun.__module__
+        if isinstance(f, types.FunctionType)
+        and f.__globals__ is fun.__globals__
+        and f.__module__ == fun.__module__
     ]
 
 
@@ -64,9 +66,17 @@ def _source(fun):
     except (OSError, TypeError):
         return None
     code = fun.__code__
-    same_line = [n for n in ast.walk(tree) if isinstance(n, (ast.Lambda, ast.FunctionDef)) and n.lineno == code.co_firstlineno]
+    same_line = [
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, (ast.Lambda, ast.FunctionDef)) and n.lineno == code.co_firstlineno
+    ]
     spans = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
-    inside = [n for n in same_line if all((n.lineno, n.col_offset) <= s <= (n.end_lineno, n.end_col_offset) for s in spans)]
+    inside = [
+        n
+        for n in same_line
+        if all((n.lineno, n.col_offset) <= s <= (n.end_lineno, n.end_col_offset) for s in spans)
+    ]
     return min(inside, key=lambda n: (n.end_lineno, n.end_col_offset), default=None)
 
 
@@ -75,13 +85,22 @@ def _sites(tree):
     found, stack = [], [tree]
     while stack:
         node = stack.pop()
-        if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, (ast.Add, ast.Sub)) and not _joins_lists(node):
+        if (
+            isinstance(node, (ast.BinOp, ast.AugAssign))
+            and isinstance(node.op, (ast.Add, ast.Sub))
+            and not _joins_lists(node)
+        ):
             found.append(node)
         for name, child in ast.iter_fields(node):
             if not (
-                isinstance(node, ast.Subscript) and name == "slice" or isinstance(node, ast.arguments) or _is_place(node, name)
+                isinstance(node, ast.Subscript)
+                and name == "slice"
+                or isinstance(node, ast.arguments)
+                or _is_place(node, name)
             ):
-                stack += [c for c in (child if isinstance(child, list) else [child]) if isinstance(c, ast.AST)]
+                stack += [
+                    c for c in (child if isinstance(child, list) else [child]) if isinstance(c, ast.AST)
+                ]
     return sorted(found, key=lambda n: (n.lineno, n.col_offset, n.end_col_offset))
 
 
@@ -119,7 +138,10 @@ def _drop(tree, site, keep):
     elif keep == "left":
         label, new = f"{'+' if isinstance(node.op, ast.Add) else '-'} {ast.unparse(node.right)}", node.left
     else:
-        label, new = ast.unparse(node.left), node.right if isinstance(node.op, ast.Add) else ast.UnaryOp(ast.USub(), node.right)
+        label, new = (
+            ast.unparse(node.left),
+            node.right if isinstance(node.op, ast.Add) else ast.UnaryOp(ast.USub(), node.right),
+        )
 
     class Put(ast.NodeTransformer):
         def generic_visit(self, other):

@@ -45,7 +45,9 @@ def examine_engine(values, rng):
 
 
 def _fault(name, what, sentence):
-    return EngineFault(f"every op's own rule is right, but the engine is not: {what}.", Diagnosis(name, sentence))
+    return EngineFault(
+        f"every op's own rule is right, but the engine is not: {what}.", Diagnosis(name, sentence)
+    )
 
 
 def _by_hand(starts, seeds):
@@ -61,7 +63,9 @@ def _by_hand(starts, seeds):
         if node not in contributions:
             continue
         g = _total([part for _, part in contributions[node]])
-        for i, (parent, raw) in enumerate(zip(node.parents, autograd.vjp(node, g, node.needs, None), strict=False)):
+        for i, (parent, raw) in enumerate(
+            zip(node.parents, autograd.vjp(node, g, node.needs, None), strict=False)
+        ):
             if parent is None or raw is None:
                 continue
             right = raw if type(raw) is tuple else summed_to(np.asarray(raw), parent.shape)
@@ -80,7 +84,9 @@ def _total(parts):
         total = (
             total + part
             if type(part) is not tuple
-            else tuple(y if x is None else x if y is None else x + y for x, y in zip(total, part, strict=True))
+            else tuple(
+                y if x is None else x if y is None else x + y for x, y in zip(total, part, strict=True)
+            )
         )
     return total
 

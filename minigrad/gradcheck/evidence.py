@@ -80,7 +80,11 @@ class Evidence:
     @cached_property
     def a(self):
         """The gradient as given, if it has the input's shape and is finite; else None."""
-        fits = isinstance(self.raw, np.ndarray) and self.raw.shape == self.x.shape and self.raw.dtype.kind in "fiub"
+        fits = (
+            isinstance(self.raw, np.ndarray)
+            and self.raw.shape == self.x.shape
+            and self.raw.dtype.kind in "fiub"
+        )
         return self.raw.astype(np.float64) if fits and np.isfinite(self.raw).all() else None
 
     @property
@@ -89,7 +93,9 @@ class Evidence:
 
     @cached_property
     def scale(self):
-        return max(FLOOR, np.abs(self.n).max(initial=0), 0 if self.a is None else np.abs(self.a).max(initial=0))
+        return max(
+            FLOOR, np.abs(self.n).max(initial=0), 0 if self.a is None else np.abs(self.a).max(initial=0)
+        )
 
     @cached_property
     def tolerance(self):
@@ -105,7 +111,9 @@ class Evidence:
     @cached_property
     def wrong(self):
         """Which entries are wrong."""
-        return np.abs(self.a - self.n) > min(TOLERANCE * self.scale, 0.01 * np.abs(self.a - self.n).max(initial=0))
+        return np.abs(self.a - self.n) > min(
+            TOLERANCE * self.scale, 0.01 * np.abs(self.a - self.n).max(initial=0)
+        )
 
     @cached_property
     def difference(self):
@@ -125,7 +133,9 @@ class Evidence:
 
     def _close(self, candidate, array):
         candidate = np.asarray(candidate)
-        return candidate.shape == array.shape and bool(np.abs(candidate - array).max(initial=0) <= self.tolerance)
+        return candidate.shape == array.shape and bool(
+            np.abs(candidate - array).max(initial=0) <= self.tolerance
+        )
 
     @property
     def me(self):
@@ -152,7 +162,10 @@ class Evidence:
         """The ways in which `array` lines up with x: as it is, broadcast, or with axes of one where a reduction took them."""
         if array is None or getattr(array, "dtype", np.dtype("O")).kind not in "fiub":
             return []
-        return [np.broadcast_to(array.reshape(shape), self.x.shape) for shape in _lined_up(array.shape, self.x.shape)]
+        return [
+            np.broadcast_to(array.reshape(shape), self.x.shape)
+            for shape in _lined_up(array.shape, self.x.shape)
+        ]
 
     @cached_property
     def floats(self):
@@ -172,7 +185,9 @@ class Evidence:
 
 def _lined_up(shape, wanted):
     """The shapes that an array of `shape` may be given so that it broadcasts to `wanted`."""
-    if len(shape) <= len(wanted) and all(n in (1, w) for n, w in zip(shape[::-1], wanted[::-1], strict=False)):
+    if len(shape) <= len(wanted) and all(
+        n in (1, w) for n, w in zip(shape[::-1], wanted[::-1], strict=False)
+    ):
         yield shape
     missing = len(wanted) - len(shape)
     for start in range(len(wanted) - missing, -1, -1) if missing > 0 else ():

@@ -42,7 +42,10 @@ def _candidates(evidence):
             f"1/sqrt({size}), {size} being {place}: backward has a scale 1/sqrt(d) that forward has not, or has it twice.",
         )
     for size, place in _sizes(evidence):
-        yield float(size), f"{size} is {place}: the 1/{size} of a mean over it is missing in backward. Divide by {size} there."
+        yield (
+            float(size),
+            f"{size} is {place}: the 1/{size} of a mean over it is missing in backward. Divide by {size} there.",
+        )
         yield (
             1 / size,
             f"1/{size}, {size} being {place}: backward takes a mean where it should take a sum, or divides by {size} once too "
@@ -71,7 +74,10 @@ def _settings(evidence):
                 f"or has it twice.",
             )
         yield 1 / arg, f"the factor {arg:g} ({name}) of forward is missing in backward."
-        yield arg, f"forward divides by {arg:g} ({name}) and backward does not, or backward multiplies by it once too often."
+        yield (
+            arg,
+            f"forward divides by {arg:g} ({name}) and backward does not, or backward multiplies by it once too often.",
+        )
 
 
 def _sizes(evidence):
@@ -85,7 +91,9 @@ def _sizes(evidence):
 def _every_size(evidence):
     """The lengths of all axes, the sizes of all arrays, whole numbers among the arguments."""
     arrays = [("the output", y) for y in evidence.y] + [(evidence.me, evidence.x)]
-    arrays += [(evidence.called(i), arg) for i, arg in enumerate(evidence.args) if isinstance(arg, np.ndarray)]
+    arrays += [
+        (evidence.called(i), arg) for i, arg in enumerate(evidence.args) if isinstance(arg, np.ndarray)
+    ]
     for name, array in arrays:
         for axis, n in enumerate(array.shape):
             if n > 1:

@@ -33,7 +33,9 @@ class Lines:
         if outside is None and getattr(node.trace, "line", None) is not None:
             frame = node.trace.line
             outside = frame.filename, frame.lineno
-        within = f" inside {inside[2]} ({os.path.relpath(inside[0], _HERE)}, line {inside[1]})" if inside else ""
+        within = (
+            f" inside {inside[2]} ({os.path.relpath(inside[0], _HERE)}, line {inside[1]})" if inside else ""
+        )
         if outside is None:
             return within, UNKNOWN
         filename, number = outside[:2]
@@ -55,4 +57,5 @@ def _lines():
 
 def _is_definition(name):
     path = os.path.abspath(name)
-    return path.startswith(_HERE + "functional") and not path.endswith("tiers.py")  # tiers.py only chooses kernel or definition
+    # tiers.py only chooses kernel or definition
+    return path.startswith(_HERE + "functional") and not path.endswith("tiers.py")

@@ -57,7 +57,9 @@ class Located:
             2: "whose rule, differentiated again, disagrees with finite differences",
         }[self.order]
         lines = [f"The first op {what} is {self.name}{self.inside}, {self.line}", f"  {self.result}"]
-        return "\n".join(lines + [f"  {'Likely' if i == 0 else 'Or'}: {d}" for i, d in enumerate(self.diagnoses[:2])])
+        return "\n".join(
+            lines + [f"  {'Likely' if i == 0 else 'Or'}: {d}" for i, d in enumerate(self.diagnoses[:2])]
+        )
 
     __repr__ = __str__
 
@@ -85,7 +87,9 @@ def locate(loss, *inputs, order=1, seed=0):
         finally:
             random.set_state(state)
         values = list(values) if isinstance(values, (list, tuple)) else [values]
-        found = _in_graph([y for y in values if isinstance(y, Tensor) and y.dtype.kind == "f"], lines, order, seed)
+        found = _in_graph(
+            [y for y in values if isinstance(y, Tensor) and y.dtype.kind == "f"], lines, order, seed
+        )
         if not found.ok:
             return found
     return found

@@ -38,8 +38,12 @@ class Mistake:
 
 def _checked(mistake):
     gradcheck_pair(mistake.forward, mistake.backward, mistake.inputs)
-    notes = [f"{r.name}: {r.note}" for r in check_pair(mistake.forward, mistake.backward, mistake.inputs) if r.note]
-    return "The gradient is right" + (f" ({'; '.join(notes)})." if notes else ": it is the gradient of this forward.")
+    notes = [
+        f"{r.name}: {r.note}" for r in check_pair(mistake.forward, mistake.backward, mistake.inputs) if r.note
+    ]
+    return "The gradient is right" + (
+        f" ({'; '.join(notes)})." if notes else ": it is the gradient of this forward."
+    )
 
 
 def _said(check):

@@ -88,7 +88,8 @@ class Verdict:
     mutant: object
     equivalent: str | None = None
     error: Exception | None = None  # what gradcheck said; None: nobody noticed
-    named: str = ""  # the right name, if it was the first that was named; "=" where the values allow no other judgement
+    # the right name, if it was the first that was named; "=" where the values allow no other judgement
+    named: str = ""
 
     @property
     def said(self):
@@ -102,13 +103,16 @@ def complaint(sample, order):
     try:
         with np.errstate(all="ignore"):
             gradcheck(*sample.make(np.random.default_rng(0)), order=order, seed=1)
-    except (AssertionError, ValueError, TypeError, IndexError) as error:  # a gradient that is wrong, or that does not even fit
+    except (AssertionError, ValueError, TypeError, IndexError) as error:
+        # a gradient that is wrong, or that does not even fit
         return error
     return None
 
 
 def first_complaint(tried, order):
-    return next((error for error in (complaint(sample, order) for sample in tried) if error is not None), None)
+    return next(
+        (error for error in (complaint(sample, order) for sample in tried) if error is not None), None
+    )
 
 
 def noticed(mutant, tried):
@@ -139,7 +143,9 @@ def judge(mutant, tried):
     with table_with(mutant.fun, mutant.row):
         error = first_complaint(_in_order(mutant, tried), mutant.order)
     verdict = Verdict(mutant, error=error)
-    verdict.named = "named" if verdict.said in RIGHT[mutant.how] else "same" if _same_values(mutant, error) else ""
+    verdict.named = (
+        "named" if verdict.said in RIGHT[mutant.how] else "same" if _same_values(mutant, error) else ""
+    )
     return verdict
 
 
@@ -151,7 +157,9 @@ def _same_values(mutant, error):
             return True  # nothing but NaN: no number is left to judge by
         if said == "identity":  # it has compared every entry with g
             return mutant.how in ("term dropped", "arguments swapped", "rules exchanged")
-        return e is not None and any(said in RIGHT[how] and e.is_given(change(e.n)) for how, change in RESULTS.items())
+        return e is not None and any(
+            said in RIGHT[how] and e.is_given(change(e.n)) for how, change in RESULTS.items()
+        )
     return False
 
 
@@ -199,20 +207,30 @@ def main():
         )
         return 1
     verdicts, engines = run()
-    print(f"{'what was done':22s} {'mutants':>8s} {'change nothing':>15s} {'caught':>12s} {'right cause named':>18s}")
+    print(
+        f"{'what was done':22s} {'mutants':>8s} {'change nothing':>15s} {'caught':>12s} {'right cause named':>18s}"
+    )
     for how in RIGHT:
         _line(how, [v for v in verdicts if v.mutant.how == how])
     _line("the engine", engines)
     print()
     _line("all", verdicts + engines)
     _list_by_reason(verdicts)
-    _list("Not caught", [v for v in verdicts + engines if not v.equivalent and v.error is None], lambda v: str(v.mutant))
+    _list(
+        "Not caught",
+        [v for v in verdicts + engines if not v.equivalent and v.error is None],
+        lambda v: str(v.mutant),
+    )
     _list(
         "Counted as one, because the values are the same",
         [v for v in verdicts if v.named == "same"],
         lambda v: f"{v.mutant} (said: {v.said})",
     )
-    _list("Caught, but another cause named", _misnamed(verdicts + engines), lambda v: f"{v.mutant} (said: {v.said})")
+    _list(
+        "Caught, but another cause named",
+        _misnamed(verdicts + engines),
+        lambda v: f"{v.mutant} (said: {v.said})",
+    )
     _exclusions(verdicts)
     print(f"\nTime: {time.perf_counter() - began:.0f} s.")
     return 1 if any(v.error is None and not v.equivalent for v in verdicts + engines) else 0
@@ -258,7 +276,9 @@ def _exclusions(verdicts):
         f"  dropping terms where a rule's source cannot be compiled again: "
         f"{', '.join(sorted(name_of(f) for f in table if unreadable(f))) or 'none'}"
     )
-    print("  dropping sums that reckon with axes and places, and terms of functions in other files (primitives.py)")
+    print(
+        "  dropping sums that reckon with axes and places, and terms of functions in other files (primitives.py)"
+    )
     print(
         f"  the second derivative of the {kernel} kernels, which is that of their definitions; forwards, which a gradient "
         f"check cannot judge"

@@ -11,7 +11,8 @@ EPS = 1e-5
 FLOOR = 1e-3  # a tensor whose largest gradient is below this is compared absolutely, in units of this
 TOLERANCE = 1e-6
 KINK = 1e-2  # a slope that jumps by more than this share within 2 eps is a kink, not a curve
-SLACK = 1e-3  # one-sided slopes are good to about eps; what lies between them, give or take this, is accepted at a kink
+# one-sided slopes are good to about eps; what lies between them, give or take this, is accepted at a kink
+SLACK = 1e-3
 LARGEST_JACOBIAN = 200_000  # entries
 
 
@@ -35,7 +36,8 @@ class Slopes:
     below: np.ndarray  # the slope on the left alone
     above: np.ndarray  # the slope on the right alone
     jacobian: np.ndarray | None  # (values, entries): of each value; None where that would be large
-    together: float | None = None  # where there are kinks: the slope if all entries at kinks move together, if that is smooth
+    # where there are kinks: the slope if all entries at kinks move together, if that is smooth
+    together: float | None = None
 
     @property
     def kinks(self):

@@ -47,10 +47,14 @@ def _difference(ours, right, sizes):
     factor = _multiple(ours, right)
     if factor is not None:
         return Diagnosis(
-            "factor", f"every number is {spelled(factor)} times the right one. {_why(factor, {*right.shape, *sizes})}"
+            "factor",
+            f"every number is {spelled(factor)} times the right one. {_why(factor, {*right.shape, *sizes})}",
         )
     rows = (
-        [_multiple(a, b) for a, b in zip(ours.reshape(-1, ours.shape[-1]), right.reshape(-1, right.shape[-1]), strict=True)]
+        [
+            _multiple(a, b)
+            for a, b in zip(ours.reshape(-1, ours.shape[-1]), right.reshape(-1, right.shape[-1]), strict=True)
+        ]
         if ours.ndim
         else [None]
     )
@@ -65,13 +69,17 @@ def _difference(ours, right, sizes):
     if np.abs(gap - gap.mean()).max() <= TOLERANCE * np.abs(gap).max():
         return Diagnosis("offset", f"every number is off by the same {gap.mean():.6g}.")
     wrong = np.abs(gap) > TOLERANCE * np.abs(right).max()
-    return Diagnosis("unknown", f"{int(wrong.sum())} of {wrong.size} numbers differ, and not by a common factor or amount.")
+    return Diagnosis(
+        "unknown", f"{int(wrong.sum())} of {wrong.size} numbers differ, and not by a common factor or amount."
+    )
 
 
 def _multiple(a, b):
     """c if a = c b up to TOLERANCE, else None."""
     c = float(np.vdot(a, b) / max(np.vdot(b, b), 1e-300))
-    return c if np.abs(a - c * b).max(initial=0) <= TOLERANCE * max(np.abs(a).max(initial=0), 1e-300) else None
+    return (
+        c if np.abs(a - c * b).max(initial=0) <= TOLERANCE * max(np.abs(a).max(initial=0), 1e-300) else None
+    )
 
 
 def _why(factor, sizes):

@@ -38,7 +38,9 @@ def gradcheck_pair(forward, backward, inputs, *, eps=EPS, tolerance=TOLERANCE, s
         raise GradcheckError(explained(report.sentence(), diagnoses), report, diagnoses)
     if report.vacuous:
         constant = not any(r.evidence.jacobian is not None and r.evidence.jacobian.any() for r in report)
-        raise GradcheckError(VACUOUS.format(because=" (the output does not change with the inputs here)" * constant), report)
+        raise GradcheckError(
+            VACUOUS.format(because=" (the output does not change with the inputs here)" * constant), report
+        )
     return True
 
 
@@ -53,7 +55,8 @@ def check_pair(forward, backward, inputs, *, eps=EPS, seed=0, tolerance=TOLERANC
             "outside and pass it in, "
             "e.g. dropout's mask."
         )
-    g = np.random.default_rng([seed, 20]).standard_normal(y.shape)  # numbers that nobody gets who draws inputs with default_rng(0)
+    # numbers that nobody gets who draws inputs with default_rng(0)
+    g = np.random.default_rng([seed, 20]).standard_normal(y.shape)
     evidence = pair.evidence(g, y)
     measured = [slopes(pair.args[i], lambda: flat([pair.run()[0]]), g.ravel(), eps) for i in pair.places]
     try:
@@ -118,14 +121,18 @@ class Pair:
         self.saves = isinstance(out, tuple) and len(out) == 2
         y, saved = out if self.saves else (out, None)
         if not isinstance(y, (np.ndarray, np.generic, float)):
-            raise GradcheckError(f"forward must return an array, or (array, saved); it returned a {type(out).__name__}.")
+            raise GradcheckError(
+                f"forward must return an array, or (array, saved); it returned a {type(out).__name__}."
+            )
         y = np.array(y)
         if y.dtype != np.float64:
             raise GradcheckError(
                 f"forward turned float64 inputs into {y.dtype}; finite differences need float64: find where it loses precision."
             )
         if args is None and any(
-            not np.array_equal(a, b, equal_nan=True) for a, b in zip(given, self.args, strict=True) if _is_float(a)
+            not np.array_equal(a, b, equal_nan=True)
+            for a, b in zip(given, self.args, strict=True)
+            if _is_float(a)
         ):
             raise GradcheckError(
                 "forward writes into its inputs; work on copies (x = x.copy(), or x = x + ... instead of x += ...)."
@@ -184,7 +191,9 @@ class Pair:
         """What is known of each input before backward is called."""
         every = []
         for k, i in enumerate(self.places):
-            every.append(Evidence(f"input {i}", None, None, self.args[i], [g], [y], self.args, i, siblings=every))
+            every.append(
+                Evidence(f"input {i}", None, None, self.args[i], [g], [y], self.args, i, siblings=every)
+            )
             every[-1].forward = lambda args: [self.run(args)[0]]
             every[-1].call = lambda g, y, args, k=k: self.gradients(g, y, args)[k]
         return every
@@ -235,7 +244,9 @@ def _takes(fun):
         return None
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return None
-    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
+    return sum(
+        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters
+    )
 
 
 def _names(n, prefix="x"):

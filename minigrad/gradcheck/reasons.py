@@ -14,7 +14,9 @@ def explanations(evidence):
     for e in every:
         found = diagnose(e)
         if found:
-            return found if e is every[0] else [Diagnosis(d.name, f"{e.name}: {d.sentence}", e) for d in found]
+            return (
+                found if e is every[0] else [Diagnosis(d.name, f"{e.name}: {d.sentence}", e) for d in found]
+            )
     return [unknown(every[0])] if every else []
 
 
@@ -22,7 +24,8 @@ def unknown(e):
     """Where it is wrong, if no guess fits."""
     if e.failure is not None:
         return Diagnosis(
-            "fails", f"backward cannot be computed: see that its shapes fit those of the inputs; {e.name} has {e.x.shape}."
+            "fails",
+            f"backward cannot be computed: see that its shapes fit those of the inputs; {e.name} has {e.x.shape}.",
         )
     if e.a is None:
         return Diagnosis(
@@ -39,7 +42,9 @@ def unknown(e):
             places.append(f"index {', '.join(str(int(i)) for i in hit.nonzero()[0][:6])} of axis {axis}")
     where = f", all at {' and '.join(places)}" if places else ""
     return Diagnosis(
-        "unknown", f"none of the usual mistakes fits all entries; {wrong} of {e.x.size} entries are wrong{where}.", e
+        "unknown",
+        f"none of the usual mistakes fits all entries; {wrong} of {e.x.size} entries are wrong{where}.",
+        e,
     )
 
 
@@ -51,7 +56,9 @@ def reasons(report, fun, inputs, order, seed):
     seen = (
         []
         if order == 2
-        else explanations([r.evidence for r in sorted(report.wrong, key=lambda r: -r.error) if r.evidence is not None])
+        else explanations(
+            [r.evidence for r in sorted(report.wrong, key=lambda r: -r.error) if r.evidence is not None]
+        )
     )
     if located is None:
         return seen, ""

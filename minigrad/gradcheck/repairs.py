@@ -95,7 +95,12 @@ def _is_right(e, backward):
 
 @hypothesis("not finite")
 def not_finite(e):
-    if isinstance(e.raw, np.ndarray) and e.raw.shape == e.x.shape and e.raw.size and not np.isfinite(e.raw).all():
+    if (
+        isinstance(e.raw, np.ndarray)
+        and e.raw.shape == e.x.shape
+        and e.raw.size
+        and not np.isfinite(e.raw).all()
+    ):
         bad = ~np.isfinite(e.raw)
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         return (

@@ -65,7 +65,13 @@ def compare(name, analytic, numeric, kinks=0, size=0.0):
     index = tuple(int(i) for i in index)
     largest = float("inf") if bad.any() else float(np.abs([a, n]).max())
     return Result(
-        name, relative_error(analytic, numeric, size), index, float(analytic[index]), float(numeric[index]), largest, kinks
+        name,
+        relative_error(analytic, numeric, size),
+        index,
+        float(analytic[index]),
+        float(numeric[index]),
+        largest,
+        kinks,
     )
 
 
@@ -120,7 +126,10 @@ class Report(list):
     def __str__(self):
         table = [("input", "shape", "error", "verdict"), *self.rows()]
         widths = [max(len(row[i]) for row in table) for i in range(3)]
-        lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]]) for row in table]
+        lines = [
+            "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]])
+            for row in table
+        ]
         return "\n".join(lines + [str(r) for r in self.wrong])
 
     __repr__ = __str__

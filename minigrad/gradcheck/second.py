@@ -29,7 +29,9 @@ def examine_again(step, seed):
     try:
         report = check(alone, leaves, order=2, seed=seed)
     except BackwardFailed as failure:
-        result = Result(f"the rule of {step.name}", float("inf"), (), np.nan, np.nan, 0.0, problem=str(failure))
+        result = Result(
+            f"the rule of {step.name}", float("inf"), (), np.nan, np.nan, 0.0, problem=str(failure)
+        )
         result.diagnoses = [_fails(step)]
         return [result]
     except GradcheckError:

@@ -63,7 +63,9 @@ class Mutant:
         return 2 if "detached" in self.how else 1
 
     def __str__(self):
-        return f"{name_of(self.fun)}, argument {self.position}, {self.how}" + f": {self.term}" * bool(self.term)
+        return f"{name_of(self.fun)}, argument {self.position}, {self.how}" + f": {self.term}" * bool(
+            self.term
+        )
 
 
 def mutants(fun, needed):
@@ -73,7 +75,11 @@ def mutants(fun, needed):
         return []
     made = [Mutant(fun, i, how, spoiled(row, i, how)) for i in needed for how in RESULTS]
     if isinstance(row, Row):  # a kernel's second derivative is its definition's
-        made += [Mutant(fun, i, how, spoiled(row, i, how)) for i in needed for how in ("g detached", "arguments detached")]
+        made += [
+            Mutant(fun, i, how, spoiled(row, i, how))
+            for i in needed
+            for how in ("g detached", "arguments detached")
+        ]
     if type(row) is Row and len(row.rules) > 1:
         made += [Mutant(fun, i, "arguments swapped", spoiled(row, i, "arguments swapped")) for i in needed]
     if isinstance(row, EachRow) or len(needed) > 1 and isinstance(row, (Row, KernelRow)):
@@ -86,18 +92,32 @@ def _dropped(fun, row, needed):
     if type(row) is Row:
         for i in needed:
             for term, rule in without_a_term(row.rules[i]):
-                yield Mutant(fun, i, "term dropped", Row(row.fun, row.rules[:i] + (rule,) + row.rules[i + 1 :]), term)
+                yield Mutant(
+                    fun, i, "term dropped", Row(row.fun, row.rules[:i] + (rule,) + row.rules[i + 1 :]), term
+                )
     elif isinstance(row, (EachRow, KernelRow)):
         for term, rule in without_a_term(row.rules if isinstance(row, EachRow) else row.backward):
-            new = EachRow(row.fun, rule) if isinstance(row, EachRow) else KernelRow(row.definition, row.forward, rule)
+            new = (
+                EachRow(row.fun, rule)
+                if isinstance(row, EachRow)
+                else KernelRow(row.definition, row.forward, rule)
+            )
             yield Mutant(fun, needed[0], "term dropped", new, term)
 
 
 def unreadable(fun):
     """Has the row a rule whose terms cannot be dropped, because its source cannot be compiled again?"""
     row = RULES[fun]
-    rules = row.rules if type(row) is Row else [row.rules] if isinstance(row, EachRow) else [getattr(row, "backward", None)]
-    return any(rule is not None and not is_readable(rule) for rule in rules) or not isinstance(row, (Row, KernelRow))
+    rules = (
+        row.rules
+        if type(row) is Row
+        else [row.rules]
+        if isinstance(row, EachRow)
+        else [getattr(row, "backward", None)]
+    )
+    return any(rule is not None and not is_readable(rule) for rule in rules) or not isinstance(
+        row, (Row, KernelRow)
+    )
 
 
 class SpoiledRow:
@@ -119,14 +139,19 @@ def spoiled(row, i, how):
     if not isinstance(row, Row):
         return SpoiledRow(row, i, how)
     if isinstance(row, EachRow):
-        return EachRow(row.fun, lambda j, g, *rest, **kwargs: _spoil(functools.partial(row.rules, j), how)(g, *rest, **kwargs))
+        return EachRow(
+            row.fun,
+            lambda j, g, *rest, **kwargs: _spoil(functools.partial(row.rules, j), how)(g, *rest, **kwargs),
+        )
     return Row(row.fun, row.rules[:i] + (_spoil(row.rules[i], how),) + row.rules[i + 1 :])
 
 
 def exchanged(row, needed):
     """The row with the rules of two arguments (that need one) exchanged."""
     if isinstance(row, EachRow):
-        return EachRow(row.fun, lambda i, g, y, *xs, **kwargs: row.rules(len(xs) - 1 - i, g, y, *xs, **kwargs))
+        return EachRow(
+            row.fun, lambda i, g, y, *xs, **kwargs: row.rules(len(xs) - 1 - i, g, y, *xs, **kwargs)
+        )
     i, j = needed[:2]
 
     def swap(items):
@@ -139,7 +164,8 @@ def exchanged(row, needed):
         def backward(g, y, saved, needs, *args):
             both = tuple(needed or k in (i, j) for k, needed in enumerate(needs))
             return [
-                d if needed else None for d, needed in zip(swap(row.backward(g, y, saved, both, *args)), needs, strict=True)
+                d if needed else None
+                for d, needed in zip(swap(row.backward(g, y, saved, both, *args)), needs, strict=True)
             ]
 
         return KernelRow(row.definition, row.forward, backward)
@@ -194,16 +220,25 @@ def first_of(g, shape, node):
 
 
 _unbroadcast, _fit = autograd.unbroadcast, autograd.fit
-ENGINES = {  # what is done to the engine: (the name in autograd.py, what stands there instead, the cause that should be named)
+# what is done to the engine: (the name in autograd.py, what stands there instead, the cause that should be named)
+ENGINES = {
     "accumulating, the new one wins": ("plus", lambda a, b: b, "accumulation"),
     "accumulating, the first one stays": ("plus", lambda a, b: a, "accumulation"),
     "broadcasting is not undone": ("unbroadcast", lambda g, shape, node: g, "broadcasting"),
     "broadcasting is undone by the mean": ("unbroadcast", mean_over, "broadcasting"),
     "broadcasting is undone by taking the first": ("unbroadcast", first_of, "broadcasting"),
     "nodes are visited as they are found": ("oldest_first", in_the_order_of_discovery, "order"),
-    "nodes are visited oldest first": ("oldest_first", lambda *given: in_the_order_of_discovery(*given)[::-1], "order"),
+    "nodes are visited oldest first": (
+        "oldest_first",
+        lambda *given: in_the_order_of_discovery(*given)[::-1],
+        "order",
+    ),
     "gradients go through float32": ("fit", lambda g, *rest: after(through_float32, _fit(g, *rest)), "dtype"),
-    "gradients become float32": ("fit", lambda g, *rest: after(lambda d: d.astype(np.float32), _fit(g, *rest)), "dtype"),
+    "gradients become float32": (
+        "fit",
+        lambda g, *rest: after(lambda d: d.astype(np.float32), _fit(g, *rest)),
+        "dtype",
+    ),
 }
 
 

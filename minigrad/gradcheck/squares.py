@@ -20,13 +20,16 @@ SQUARE = []
 
 def square(name, fun, *kinds):
     specs = [(kind, (3, 3)) if kind else (3, 3) for kind in kinds]
-    SQUARE.append(Sample("square", f"{name} {len(SQUARE)}", lambda rng: (fun, [draw(rng, spec) for spec in specs])))
+    SQUARE.append(
+        Sample("square", f"{name} {len(SQUARE)}", lambda rng: (fun, [draw(rng, spec) for spec in specs]))
+    )
 
 
+# fmt: off
 for _fun in (
     np.exp, np.exp2, np.expm1, np.tanh, np.sin, np.cos, np.arctan, np.sinh, np.cosh, np.arcsinh, np.square, np.negative,
     primitives.sigmoid, primitives.erf, primitives.erfc, primitives.softplus,
-):  # fmt: skip
+):
     square(name_of(_fun), functools.partial(apply, _fun), None)
 for _fun in (np.log, np.log2, np.log10, np.log1p, np.sqrt):
     square(name_of(_fun), functools.partial(apply, _fun), "positive")
@@ -78,3 +81,4 @@ square("attention", F.scaled_dot_product_attention, None, None, None)
 square("attention, learned bias", F.scaled_dot_product_attention, None, None, None, None)
 square("rotate", lambda x, cos, sin: F.rotate(x[:2, :2], cos[:2, :1], sin[:2, :1]), None, None, None)
 square("rotate, angles", lambda a, b, cos, sin: F.rotate(mg.concatenate([a, b], -1), cos, sin), None, None, None, None)
+# fmt: on

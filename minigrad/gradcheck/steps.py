@@ -18,7 +18,8 @@ from minigrad.gradcheck.numeric import EPS, TOLERANCE, around, flat, relative_er
 from minigrad.modes import no_grad
 from minigrad.recompute import recomputed
 
-LARGEST = 20_000  # entries of an argument that is still checked entry by entry, where its slope along a direction was wrong
+# entries of an argument that is still checked entry by entry, where its slope along a direction was wrong
+LARGEST = 20_000
 
 SYMMETRIC = {np.linalg.cholesky}  # functions of symmetric matrices: their two halves move together
 
@@ -115,7 +116,8 @@ class Rerun(Step):
         self.run_again, *self.tensors = node.args
         self.args = (None, *(t.data for t in self.tensors))
         movable = [
-            t.dtype == np.float64 and (t.node is None or i < len(self.run_again.places)) for i, t in enumerate(self.tensors)
+            t.dtype == np.float64 and (t.node is None or i < len(self.run_again.places))
+            for i, t in enumerate(self.tensors)
         ]
         self.places = [i + 1 for i, can in enumerate(movable) if can and node.needs[i + 1]]
         self.value = self.run(self.args)[0]
@@ -128,7 +130,9 @@ class Rerun(Step):
     def _again(self):
         state = random.get_state()
         try:
-            fresh = [x.detach().requires_grad_(x.requires_grad) for x in self.tensors[: len(self.run_again.places)]]
+            fresh = [
+                x.detach().requires_grad_(x.requires_grad) for x in self.tensors[: len(self.run_again.places)]
+            ]
             return self.run_again.values(self.run_again.again(fresh))
         finally:
             random.set_state(state)
@@ -146,7 +150,9 @@ class Rerun(Step):
         return (Several(values) if self.run_again.several else values[0]), None
 
     def gradient(self, i, g, y, args):
-        return self.row.vjp(self.node, tuple(g) if self.run_again.several else g[0], None, None, self.node.needs)[i]
+        return self.row.vjp(
+            self.node, tuple(g) if self.run_again.several else g[0], None, None, self.node.needs
+        )[i]
 
 
 # ---------------------------------------------------------------- is its rule right?
@@ -201,13 +207,18 @@ def _stretched(step, i, raw):
     """Argument i as broadcasting stretched it, if the rule's gradient is for that, and the function gives the same for it."""
     x = step.args[i]
     if not (
-        isinstance(raw, np.ndarray) and isinstance(x, np.ndarray) and raw.shape != x.shape and _summed(raw, x.shape) is not raw
+        isinstance(raw, np.ndarray)
+        and isinstance(x, np.ndarray)
+        and raw.shape != x.shape
+        and _summed(raw, x.shape) is not raw
     ):
         return None
     stretched = np.broadcast_to(x, raw.shape).copy()
     try:
         same = np.array_equal(
-            flat(step.outputs((*step.args[:i], stretched, *step.args[i + 1 :]))), flat(step.outputs()), equal_nan=True
+            flat(step.outputs((*step.args[:i], stretched, *step.args[i + 1 :]))),
+            flat(step.outputs()),
+            equal_nan=True,
         )
     except Exception:  # a function that does not broadcast
         return None
@@ -249,7 +260,12 @@ def _values(step, e):
 def _along(e, step, rng):
     """Is the slope along one random direction right, and everything about the gradient in order?"""
     raw = e.raw
-    if not isinstance(raw, np.ndarray) or raw.shape != e.x.shape or raw.dtype != np.float64 or only_float32(raw):
+    if (
+        not isinstance(raw, np.ndarray)
+        or raw.shape != e.x.shape
+        or raw.dtype != np.float64
+        or only_float32(raw)
+    ):
         return False
     direction = rng.standard_normal(e.x.shape)
     with np.errstate(all="ignore"):

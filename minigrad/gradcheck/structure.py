@@ -45,7 +45,11 @@ def second_term(e):
 @hypothesis("cross terms")
 def attention_weights(e):
     """The difference of the queries' gradient is, for each query, one number times the average of the keys."""
-    arrays = [i for i, arg in enumerate(e.args) if isinstance(arg, np.ndarray) and arg.ndim > 1 and arg.dtype.kind == "f"]
+    arrays = [
+        i
+        for i, arg in enumerate(e.args)
+        if isinstance(arg, np.ndarray) and arg.ndim > 1 and arg.dtype.kind == "f"
+    ]
     if e.forward is None or e.a is None or len(arrays) < 3 or e.x.shape[-1] < 3 or e.position not in arrays:
         return None
     q, k, v = arrays[:3]
@@ -152,7 +156,9 @@ def one_slice(e):
 def straight_through(e):
     if any(e.is_given(g) for g in e.beside_x(e.one_g)):
         where = (
-            "everywhere" if e.wrong.all() else f"also at the {int(e.wrong.sum())} of {e.wrong.size} entries where it should not"
+            "everywhere"
+            if e.wrong.all()
+            else f"also at the {int(e.wrong.sum())} of {e.wrong.size} entries where it should not"
         )
         return (
             f"the incoming gradient is passed on unchanged {where}, as if the function were the identity: multiply it by the "

@@ -61,7 +61,9 @@ def two_terms(e):
     if e.a is None or e.x.size < 9 or e.wrong.sum() < 6:
         return None
     for symbol, g in _incoming(e):
-        columns = [(name, (g * factor).ravel()) for name, factor in expressions(e) if np.isfinite(factor).all()]
+        columns = [
+            (name, (g * factor).ravel()) for name, factor in expressions(e) if np.isfinite(factor).all()
+        ]
         for i, (one, u) in enumerate(columns):
             for other, v in columns[:i]:
                 basis = np.stack([u, v], 1)
@@ -81,7 +83,9 @@ def _incoming(e):
 
 def expressions(e):
     """(name, array) of simple expressions of the input, the output and the other arguments, simplest first."""
-    names = [("x", e.x)] + [(f"y{k}" if len(e.y) > 1 else "y", y) for k, one in enumerate(e.y) for y in e.beside_x(one)[:1]]
+    names = [("x", e.x)] + [
+        (f"y{k}" if len(e.y) > 1 else "y", y) for k, one in enumerate(e.y) for y in e.beside_x(one)[:1]
+    ]
     names += [(name, other) for name, array in e.floats for other in e.beside_x(array)[:1]]
     yield "1", np.ones(e.x.shape)
     for name, u in names:

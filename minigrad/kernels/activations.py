@@ -116,7 +116,8 @@ def _normal_below(x, bell):
     tail *= bell
     tail *= 0.5  # the chance beyond |x|
     np.copysign(tail, x, out=tail)
-    return np.subtract(~np.signbit(x), tail, out=tail)  # 1 - tail for positive x, tail for negative ones; np.where is five times slower
+    # 1 - tail for positive x, tail for negative ones; np.where is five times slower
+    return np.subtract(~np.signbit(x), tail, out=tail)
 
 
 def slope_backward(g, _y, slope, needs, _x, *_):

@@ -9,7 +9,8 @@ from minigrad.kernels.products import filled
 
 # ---------------------------------------------------------------- attention: y = softmax(scale q k^T masked) v
 
-SAFE = 30.0  # exp(30) times large values is far from the end of float32, a small gradient over exp(30) far from its beginning
+# exp(30) times large values is far from the end of float32, a small gradient over exp(30) far from its beginning
+SAFE = 30.0
 
 
 WIDE = 128  # from so many queries on, what a causal mask hides is worth leaving out
@@ -31,7 +32,13 @@ def attention(q, k, v, mask, kept, scale):
 def hidden_half(q, k, mask):
     """How many queries see no key beyond their number, if it is half of them; else 0."""
     length = q.shape[-2]
-    if mask is None or mask.dtype != bool or length < WIDE or mask.shape[-2:] != (length, k.shape[-2]) or length != k.shape[-2]:
+    if (
+        mask is None
+        or mask.dtype != bool
+        or length < WIDE
+        or mask.shape[-2:] != (length, k.shape[-2])
+        or length != k.shape[-2]
+    ):
         return 0
     half = length // 2
     return 0 if mask[..., :half, half:].any() else half
@@ -56,7 +63,8 @@ def dense(q, k, v, mask, kept, scale):
     smallest and largest score finds a NaN, which may stand in padding: then keys that nobody may see, and queries that may
     see nothing, are set to 0 first.
     """
-    with np.errstate(invalid=None if mask is None else "ignore"):  # what is masked may hold anything, and is found below
+    # what is masked may hold anything, and is found below
+    with np.errstate(invalid=None if mask is None else "ignore"):
         p = q @ turned(k, scale)
         if p.size and -SAFE < p.min() and p.max() < SAFE and (mask is None or mask.dtype == bool):
             np.exp(p, out=p)

@@ -11,7 +11,8 @@ from minigrad.autograd import defkernel
 
 # ---------------------------------------------------------------- blocked attention: y = softmax(scale q k^T masked) v
 
-LAZY = 20.0  # exp(20) times large values is far from the end of float32, and exp(-20) is far from its beginning
+# exp(20) times large values is far from the end of float32, and exp(-20) is far from its beginning
+LAZY = 20.0
 
 
 def blocked_attention(q, k, v, mask, dropped, scale, causal, block):
@@ -24,17 +25,25 @@ def blocked_attention(q, k, v, mask, dropped, scale, causal, block):
     lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     dtype = np.result_type(q, k, v)
     y = np.empty_like(q, dtype, shape=(*lead, q.shape[-2], v.shape[-1]))
-    shifts, totals = (np.empty((*lead, q.shape[-2]), dtype) for _ in range(2))  # m, and t, which is 0 where nothing is seen
-    with np.errstate(invalid=None if mask is None and causal is None else "ignore"):  # what is hidden may hold anything
+    # m, and t, which is 0 where nothing is seen
+    shifts, totals = (np.empty((*lead, q.shape[-2]), dtype) for _ in range(2))
+    # what is hidden may hold anything
+    with np.errstate(invalid=None if mask is None and causal is None else "ignore"):
         for number, head in enumerate(np.ndindex(lead)):
             own = (of_head(x, head) for x in (q, k, v, mask))
-            attend(Scores(*own, dropped, scale, causal, block, number, dtype), y[head], shifts[head], totals[head])
+            attend(
+                Scores(*own, dropped, scale, causal, block, number, dtype),
+                y[head],
+                shifts[head],
+                totals[head],
+            )
     return y, (shifts, totals)
 
 
 def attend(scores, y, shifts, totals):
     """One head: fills y (Tq, Dv), shifts and totals (Tq,)."""
-    values = turned(np.ascontiguousarray(scores.v), 1)  # [v, 1]^T: one product gives the values gathered and the sum of the weights
+    # [v, 1]^T: one product gives the values gathered and the sum of the weights
+    values = turned(np.ascontiguousarray(scores.v), 1)
     for rows in scores.blocks_of_queries():
         queries = turned(scores.scaled(rows), 0)  # [scale q, -m]^T (D + 1, queries)
         gathered = np.zeros((len(values), queries.shape[1]), y.dtype)  # [a, t]^T
@@ -89,9 +98,13 @@ def blocked_attention_backward(g, y, saved, needs, q, k, v, mask, dropped, scale
 
 def differentiate(scores, g, y, shifts, totals, dq, dk, dv, dmask):
     """One head: adds to the gradients that are wanted, each a view (length, width) into the whole; heads may share one."""
-    values, keys_turned = with_ones(scores.v), scores.k[:, :-1].copy().T.copy()  # turned from a dense copy, which is faster
+    # turned from a dense copy, which is faster
+    values, keys_turned = with_ones(scores.v), scores.k[:, :-1].copy().T.copy()
     other = np.empty_like(scores.room)
-    dk_head, dv_head = (x if x is None or x.flags.c_contiguous else np.zeros(x.shape, y.dtype) for x in (dk, dv))  # to add fast
+    # to add fast
+    dk_head, dv_head = (
+        x if x is None or x.flags.c_contiguous else np.zeros(x.shape, y.dtype) for x in (dk, dv)
+    )
     for rows in scores.blocks_of_queries():
         blind = totals[rows] == 0
         dense_q, h = scores.scaled(rows, blind), g[rows] / np.where(blind, 1, totals[rows])[:, None]
@@ -149,9 +162,11 @@ class Scores:
         if self.hiding and not np.isfinite(self.k.sum() + v.sum()):
             unseen = ~self.seen_keys()
             self.k[unseen, :-1] = 0
-            self.v = np.where(unseen[:, None], 0, v)  # 0 * NaN is NaN: padding could leak through a weight of 0
+            # 0 * NaN is NaN: padding could leak through a weight of 0
+            self.v = np.where(unseen[:, None], 0, v)
         self.may_be_calm = mask is None or mask.dtype == bool
-        self.longest_key = np.einsum("ij,ij->i", self.k, self.k).max(initial=1) - 1  # squared, without the 1 that was put beside
+        # squared, without the 1 that was put beside
+        self.longest_key = np.einsum("ij,ij->i", self.k, self.k).max(initial=1) - 1
 
     def blocks_of_queries(self):
         return slices(0, len(self.q), self.step[0])
@@ -184,9 +199,12 @@ class Scores:
         return s
 
     def hide(self, s, rows, keys):
-        if self.causal is not None and keys.stop - 1 > rows.start + self.causal:  # the block touches the diagonal
+        # the block touches the diagonal
+        if self.causal is not None and keys.stop - 1 > rows.start + self.causal:
             first = max(0, rows.start + self.causal + 1 - keys.start)  # what comes before it all of them see
-            late = np.tri(len(s) - first, s.shape[1], keys.start + first - rows.start - self.causal - 1, dtype=bool)
+            late = np.tri(
+                len(s) - first, s.shape[1], keys.start + first - rows.start - self.causal - 1, dtype=bool
+            )
             np.copyto(s[first:], -np.inf, where=late)
         if self.mask is not None:
             part = part_of(self.mask, rows, keys)

@@ -15,7 +15,9 @@ def linear(x, weight, bias):
     if weight.ndim != 2:
         raise ValueError(f"the weight must have the shape (out_features, in_features), got {weight.shape}")
     if x.shape[-1:] != weight.shape[1:]:
-        raise ValueError(f"the last axis of the input {x.shape} must be the layer's {weight.shape[1]} in_features")
+        raise ValueError(
+            f"the last axis of the input {x.shape} must be the layer's {weight.shape[1]} in_features"
+        )
     y = times_turned(rows(x), weight)
     if bias is not None:
         y += bias

@@ -41,7 +41,13 @@ def cross_entropy_backward(g, _y, saved, needs, logits, targets, weight, ignore_
         if label_smoothing:
             dx -= spread[:, None] if weight is None else spread[:, None] * weight
         dx[here, chosen] -= right
-    return dx, None, _class_weight_gradient(g, saved, logits, label_smoothing) if needs[2] else None, None, None
+    return (
+        dx,
+        None,
+        _class_weight_gradient(g, saved, logits, label_smoothing) if needs[2] else None,
+        None,
+        None,
+    )
 
 
 def _class_weight_gradient(g, saved, logits, label_smoothing):

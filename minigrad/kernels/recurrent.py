@@ -120,7 +120,12 @@ def lstm_states_backward(g, y, saved, needs, u, h, c, weight, keep):
             to_cell *= keep[t]
             slope *= keep[t]
         dc = dc + to_cell
-        for gate, above, other in ((i, dc, a[:, new]), (f, dc, cells[t]), (new, dc, a[:, i]), (o, dh, shown[t])):
+        for gate, above, other in (
+            (i, dc, a[:, new]),
+            (f, dc, cells[t]),
+            (new, dc, a[:, i]),
+            (o, dh, shown[t]),
+        ):
             np.multiply(above, other, out=d[:, gate])
         d *= slope
         dc *= forget

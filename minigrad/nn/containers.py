@@ -76,7 +76,9 @@ class ModuleDict(Module):
 
     def __setitem__(self, name, module):
         if hasattr(type(self), name):
-            raise KeyError(f"A module cannot be named {name!r} here, because that is a method of ModuleDict; choose another name.")
+            raise KeyError(
+                f"A module cannot be named {name!r} here, because that is a method of ModuleDict; choose another name."
+            )
         setattr(self, name, _checked(module))
 
 

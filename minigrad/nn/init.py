@@ -36,7 +36,9 @@ def normal_(tensor, mean=0.0, std=1.0):
 def _fans(tensor):
     """(in, out) of a weight (out, in)."""
     if tensor.ndim != 2:
-        raise ValueError(f"This initialisation is for matrices (out, in), got a tensor of shape {tensor.shape}.")
+        raise ValueError(
+            f"This initialisation is for matrices (out, in), got a tensor of shape {tensor.shape}."
+        )
     return tensor.shape[1], tensor.shape[0]
 
 

@@ -14,7 +14,9 @@ class Linear(Module):
 
     def __init__(self, in_features, out_features, bias=True):
         if in_features < 1 or out_features < 1:
-            raise ValueError(f"Linear needs at least one feature on each side, got {in_features} and {out_features}.")
+            raise ValueError(
+                f"Linear needs at least one feature on each side, got {in_features} and {out_features}."
+            )
         self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter(empty(out_features, in_features))
         self.bias = Parameter(empty(out_features)) if bias else None
@@ -28,7 +30,9 @@ class Linear(Module):
         return F.linear(x, self.weight, self.bias)
 
     def extra_repr(self):
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        )
 
 
 class Identity(Module):

@@ -35,7 +35,9 @@ class Module:
     _not_saved = ()
 
     def forward(self, *args, **kwargs):
-        raise NotImplementedError(f"{type(self).__name__} must define forward(...), which says what calling it computes.")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define forward(...), which says what calling it computes."
+        )
 
     def __call__(self, *args, **kwargs):
         if not recording.get() and tracing.get() is None:
@@ -68,7 +70,9 @@ class Module:
             if id(module) not in seen or not remove_duplicate:
                 seen.add(id(module))
                 yield path, module
-                inner = [(f"{path}.{name}" if path else name, child) for name, child in module.named_children()]
+                inner = [
+                    (f"{path}.{name}" if path else name, child) for name, child in module.named_children()
+                ]
                 stack.extend(reversed(inner))
 
     def modules(self):
@@ -106,14 +110,18 @@ class Module:
 
     def state_dict(self):
         """Every parameter and buffer by name, tied ones once; the tensors share their memory with the module."""
-        return {name: t.detach() for name, t in (*self.named_parameters(), *_each_once(self._named("saved buffer")))}
+        return {
+            name: t.detach()
+            for name, t in (*self.named_parameters(), *_each_once(self._named("saved buffer")))
+        }
 
     def load_state_dict(self, state, strict=True):
         """Copy the numbers in. All names, shapes and dtypes are compared first; if anything differs nothing is written.
 
         strict=False leaves out what is missing or unexpected. Shapes must agree in any case, and floats never become whole numbers.
         """
-        own = dict((*self._named("parameter", False), *self._named("saved buffer", False)))  # with the other names of tied ones
+        # with the other names of tied ones
+        own = dict((*self._named("parameter", False), *self._named("saved buffer", False)))
         given = {name: as_tensor(value).data for name, value in state.items()}
         covered = {id(own[name]) for name in given if name in own}
         missing = [name for name in self.state_dict() if id(own[name]) not in covered]

@@ -29,9 +29,16 @@ class Recurrent(Module):
 
     def add_weights(self, input_size, hidden_size, bias, suffix=""):
         rows, bound = self.blocks * hidden_size, 1 / math.sqrt(hidden_size)
-        for name, shape in (("weight_ih", (rows, input_size)), ("weight_hh", (rows, hidden_size)), ("bias_ih", (rows,)), ("bias_hh", (rows,))):
+        for name, shape in (
+            ("weight_ih", (rows, input_size)),
+            ("weight_hh", (rows, hidden_size)),
+            ("bias_ih", (rows,)),
+            ("bias_hh", (rows,)),
+        ):
             wanted = bias or name.startswith("weight")
-            setattr(self, name + suffix, init.uniform_(Parameter(empty(shape)), -bound, bound) if wanted else None)
+            setattr(
+                self, name + suffix, init.uniform_(Parameter(empty(shape)), -bound, bound) if wanted else None
+            )
 
     def weights(self, suffix=""):
         return (getattr(self, name + suffix) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
@@ -51,7 +58,9 @@ class Recurrent(Module):
         states = tuple(as_tensor(s) for s in (hx if self.several_states else (hx,)))
         for name, s in zip(("h_0", "c_0"), states):
             if s.shape != shape:
-                raise ValueError(f"{type(self).__name__}: {name} must have the shape {shape} for this input, got {s.shape}.")
+                raise ValueError(
+                    f"{type(self).__name__}: {name} must have the shape {shape} for this input, got {s.shape}."
+                )
         return states
 
     def check_width(self, x, axes):
@@ -83,7 +92,8 @@ class _GRUSteps:
     blocks = 3
 
     def scan(self, x, state, suffix="", keep=None):
-        weight_ih, weight_hh, bias_ih, bias_hh = self.weights(suffix)  # bias_hh stands inside: r multiplies a part of it
+        # bias_hh stands inside: r multiplies a part of it
+        weight_ih, weight_hh, bias_ih, bias_hh = self.weights(suffix)
         states = F.gru_states(F.linear(x, weight_ih, bias_ih), state[0], weight_hh, bias_hh, keep)
         return states, (states[-1],)
 
@@ -147,13 +157,30 @@ class RNNBase(Recurrent):
     batch_first    input and output are (B, T, ...) instead of (T, B, ...); the states are (..., B, H) in any case
     """
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False):
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+    ):
         _check_sizes(self, input_size, hidden_size, num_layers)
         if not 0 <= dropout <= 1:
             raise ValueError(f"{type(self).__name__}: dropout is a probability from 0 to 1, got {dropout}.")
         if dropout and num_layers == 1:
-            warnings.warn(f"{type(self).__name__}: dropout stands between layers, so with num_layers=1 it does nothing.", stacklevel=3)
-        self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
+            warnings.warn(
+                f"{type(self).__name__}: dropout stands between layers, so with num_layers=1 it does nothing.",
+                stacklevel=3,
+            )
+        self.input_size, self.hidden_size, self.num_layers, self.bias = (
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+        )
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
         self.directions = ("", "_reverse") if bidirectional else ("",)
         for layer in range(num_layers):
@@ -176,11 +203,17 @@ class RNNBase(Recurrent):
         x = x.unsqueeze(1) if alone else x.swapaxes(0, 1) if self.batch_first else x  # (T, B, I)
         T, B, _ = x.shape
         if T == 0:
-            raise ValueError(f"{type(self).__name__} needs a sequence of at least one step, got an input of shape {as_tensor(input).shape}.")
+            raise ValueError(
+                f"{type(self).__name__} needs a sequence of at least one step, got an input of shape {as_tensor(input).shape}."
+            )
         count = self.num_layers * len(self.directions)
-        states = self.states_given(hx, (count, self.hidden_size) if alone else (count, B, self.hidden_size), x)
+        states = self.states_given(
+            hx, (count, self.hidden_size) if alone else (count, B, self.hidden_size), x
+        )
         keep = None if lengths is None else _steps_that_count(lengths, T, B)
-        x, after = self.layers(x, [tuple(s[i].unsqueeze(0) if alone else s[i] for s in states) for i in range(count)], keep)
+        x, after = self.layers(
+            x, [tuple(s[i].unsqueeze(0) if alone else s[i] for s in states) for i in range(count)], keep
+        )
         after = tuple(f.stack(s) for s in zip(*after, strict=True))  # (count, B, H) each
         if alone:
             x, after = x.squeeze(1), tuple(s.squeeze(1) for s in after)
@@ -213,7 +246,11 @@ class RNNBase(Recurrent):
 
     def extra_repr(self):
         said = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
-        changed = [f"{name}={getattr(self, name)}" for name, default in said.items() if getattr(self, name) != default]
+        changed = [
+            f"{name}={getattr(self, name)}"
+            for name, default in said.items()
+            if getattr(self, name) != default
+        ]
         return ", ".join([str(self.input_size), str(self.hidden_size), *changed])
 
 
@@ -243,7 +280,13 @@ def _check_sizes(module, *sizes):
 def _steps_that_count(lengths, T, B):
     """(T, B, 1), True where a step belongs to its sequence; None if all do."""
     lengths = as_tensor(lengths).data
-    if lengths.shape != (B,) or lengths.dtype.kind not in "iu" or (lengths.size and not 0 <= lengths.min() <= lengths.max() <= T):
-        raise ValueError(f"lengths must be {B} whole numbers from 0 to {T}, one for each sequence, got {lengths.tolist()}.")
+    if (
+        lengths.shape != (B,)
+        or lengths.dtype.kind not in "iu"
+        or (lengths.size and not 0 <= lengths.min() <= lengths.max() <= T)
+    ):
+        raise ValueError(
+            f"lengths must be {B} whole numbers from 0 to {T}, one for each sequence, got {lengths.tolist()}."
+        )
     keep = np.arange(T)[:, None] < lengths
     return None if keep.all() else keep[:, :, None]

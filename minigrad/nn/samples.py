@@ -10,9 +10,17 @@ SAMPLES = []
 
 
 def layer(name, make, *shapes, fast=False):
-    SAMPLES.append(Sample("layer", name, lambda rng: (make().double(), [leaf(rng.standard_normal(s)) for s in shapes]), fast=fast))
+    SAMPLES.append(
+        Sample(
+            "layer",
+            name,
+            lambda rng: (make().double(), [leaf(rng.standard_normal(s)) for s in shapes]),
+            fast=fast,
+        )
+    )
 
 
+# fmt: off
 layer("Linear", lambda: nn.Linear(3, 4), (2, 3))
 layer("LayerNorm", lambda: nn.LayerNorm(4), (2, 3, 4))
 layer("RMSNorm", lambda: nn.RMSNorm(4), (2, 3, 4))
@@ -24,21 +32,30 @@ for _activation in (nn.LeakyReLU, nn.ELU, nn.Softplus, nn.LogSigmoid, nn.LogSoft
 layer("Flatten", nn.Flatten, (2, 3, 4))
 layer("Sequential", lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), (2, 3))
 SAMPLES.append(Sample("layer", "Embedding", lambda rng: (_Tokens(nn.Embedding(5, 3, padding_idx=0)).double(), [])))
-SAMPLES.append(Sample("layer", "CrossEntropyLoss", lambda rng: (lambda x: nn.CrossEntropyLoss()(x, np.array([1, 0])), [leaf(rng.standard_normal((2, 3)))])))  # fmt: skip
+SAMPLES.append(Sample("layer", "CrossEntropyLoss", lambda rng: (lambda x: nn.CrossEntropyLoss()(x, np.array([1, 0])), [leaf(rng.standard_normal((2, 3)))])))
 for _loss in (nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss, nn.CosineSimilarity):
     layer(_loss.__name__, _loss, (2, 3), (2, 3))
+# fmt: on
 
 
 def loss(name, make, prepare, *others):
     """A loss of what `prepare` makes of one input, and of constants."""
-    SAMPLES.append(Sample("layer", name, lambda rng: (lambda x: make().double()(prepare(x), *others), [leaf(rng.standard_normal((2, 3)))])))
+    SAMPLES.append(
+        Sample(
+            "layer",
+            name,
+            lambda rng: (lambda x: make().double()(prepare(x), *others), [leaf(rng.standard_normal((2, 3)))]),
+        )
+    )
 
 
+# fmt: off
 loss("NLLLoss", lambda: nn.NLLLoss(tensor([1.0, 2.0, 0.5])), F.log_softmax, np.array([2, 0]))
 loss("BCELoss", nn.BCELoss, F.sigmoid, np.array([[0.0, 1.0, 0.3], [1.0, 1.0, 0.0]]))
 loss("BCEWithLogitsLoss", lambda: nn.BCEWithLogitsLoss(pos_weight=tensor([1.0, 2.0, 3.0])), lambda x: x, np.array([[0.0, 1.0, 0.3], [1.0, 1.0, 0.0]]))
 loss("KLDivLoss", lambda: nn.KLDivLoss("batchmean"), F.log_softmax, np.array([[0.2, 0.8, 0.0], [0.5, 0.25, 0.25]]))
 loss("CosineEmbeddingLoss", lambda: nn.CosineEmbeddingLoss(-0.9), lambda x: x, np.array([[0.2, 0.8, 0.0], [0.5, 0.2, 0.2]]), np.array([1, -1]))
+# fmt: on
 
 
 class _Tokens(nn.Module):
@@ -68,4 +85,9 @@ _BOTH_WAYS = dict(num_layers=2, bidirectional=True)
 for _name in ("RNN", "LSTM", "GRU"):
     layer(f"{_name}Cell", lambda name=_name: Outputs(getattr(nn, name + "Cell")(3, 2)), (4, 3))
     layer(_name, lambda name=_name: Outputs(getattr(nn, name)(3, 2)), (3, 2, 3))
-    layer(f"{_name}, two layers both ways, padded", lambda name=_name: Outputs(getattr(nn, name)(2, 2, **_BOTH_WAYS), lengths=[3, 1]), (3, 2, 2), fast=True)
+    layer(
+        f"{_name}, two layers both ways, padded",
+        lambda name=_name: Outputs(getattr(nn, name)(2, 2, **_BOTH_WAYS), lengths=[3, 1]),
+        (3, 2, 2),
+        fast=True,
+    )

@@ -5,7 +5,8 @@ from itertools import groupby
 
 import numpy as np
 
-PIECE = 2**15  # numbers: 128 KiB of float32, and as much again for each thing remembered, all of which stay in the cache
+# numbers: 128 KiB of float32, and as much again for each thing remembered, all of which stay in the cache
+PIECE = 2**15
 
 
 class Flat:
@@ -33,7 +34,9 @@ class Flat:
 
     def fits(self, params, names, state):
         """Is this the memory of these parameters, under these names? Not if somebody has put other arrays into `state`, or copied it."""
-        same = names == self.names and [(id(p), p.shape) for p in params] == [(id(p), s) for p, s in zip(self.params, self.shapes, strict=True)]
+        same = names == self.names and [(id(p), p.shape) for p in params] == [
+            (id(p), s) for p, s in zip(self.params, self.shapes, strict=True)
+        ]
         return same and all(self._holds(p, state.get(p)) for p in params)
 
     def _holds(self, p, state):
@@ -44,12 +47,16 @@ class Flat:
     def remembered_of(self, p):
         """{name: array in the parameter's shape}, views of the memory."""
         start = self.starts[[q is p for q in self.params].index(True)]
-        return {name: array[start : start + p.data.size].reshape(p.shape) for name, array in self.memory.items()}
+        return {
+            name: array[start : start + p.data.size].reshape(p.shape) for name, array in self.memory.items()
+        }
 
     def pieces(self, key):
         """(numbers, gradients, slice of the memory, key) of all parameters that have a gradient, piece by piece; those in a piece
         have the same key(p). Whatever is written into the numbers before the next piece is asked for is the parameters' new value."""
-        for (has_gradient, same), run in groupby(zip(self.params, self.starts), lambda at: (at[0].grad is not None, key(at[0]))):
+        for (has_gradient, same), run in groupby(
+            zip(self.params, self.starts), lambda at: (at[0].grad is not None, key(at[0]))
+        ):
             if has_gradient:
                 for x, g, part in _pieces(list(run)):
                     yield x, g, part, same
@@ -80,8 +87,12 @@ def _cut(p, start):
 def _joined(small):
     """Copies, written back when the next piece is asked for: a dozen operations on one array instead of on each parameter."""
     owners = {id(p.data if p.data.base is None else p.data.base) for p, _ in small}
-    for together in [small] if len(owners) == len(small) else [[one] for one in small]:  # those that share memory move in turn
-        x, g = (np.concatenate([array.reshape(-1) for array in arrays]) for arrays in ([p.data for p, _ in together], [p.grad.data for p, _ in together]))
+    # those that share memory move in turn
+    for together in [small] if len(owners) == len(small) else [[one] for one in small]:
+        x, g = (
+            np.concatenate([array.reshape(-1) for array in arrays])
+            for arrays in ([p.data for p, _ in together], [p.grad.data for p, _ in together])
+        )
         first = together[0][1]
         yield x, g, slice(first, first + x.size)
         for p, start in together:

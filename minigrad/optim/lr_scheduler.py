@@ -47,7 +47,9 @@ class NoamLR(LambdaLR):
     def __init__(self, optimizer, d_model, warmup_steps=4000):
         if warmup_steps < 1:
             raise ValueError(f"The warmup must last at least one step, got {warmup_steps}.")
-        super().__init__(optimizer, lambda step: d_model**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup_steps**-1.5))
+        super().__init__(
+            optimizer, lambda step: d_model**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup_steps**-1.5)
+        )
 
 
 class WarmupCosineLR(LambdaLR):

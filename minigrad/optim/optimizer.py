@@ -28,10 +28,14 @@ class Optimizer:
         self.defaults, self.state = defaults, {}
         self._flats = {}  # (number of the group, dtype) -> Flat
         if isinstance(params, Tensor):
-            raise TypeError("An optimizer takes a list of tensors, such as [x] or model.parameters(); got a tensor itself.")
+            raise TypeError(
+                "An optimizer takes a list of tensors, such as [x] or model.parameters(); got a tensor itself."
+            )
         params = list(params)
         if not params:
-            raise ValueError("The optimizer got no parameters; is model.parameters() empty, or already used up?")
+            raise ValueError(
+                "The optimizer got no parameters; is model.parameters() empty, or already used up?"
+            )
         self.param_groups = []
         for group in params if isinstance(params[0], dict) else [{"params": params}]:
             self.add_param_group(group)
@@ -40,7 +44,9 @@ class Optimizer:
         """Let more parameters train, with the settings in the dict `group`, defaults for the rest."""
         unknown = set(group) - set(self.defaults) - {"params"}
         if unknown:
-            raise TypeError(f"{type(self).__name__} does not know {', '.join(unknown)}; it knows {', '.join(self.defaults)}.")
+            raise TypeError(
+                f"{type(self).__name__} does not know {', '.join(unknown)}; it knows {', '.join(self.defaults)}."
+            )
         inside = group["params"]
         group = {**self.defaults, **group, "params": [inside] if isinstance(inside, Tensor) else list(inside)}
         have = {id(p) for old in self.param_groups for p in old["params"]}
@@ -48,7 +54,9 @@ class Optimizer:
             if not isinstance(p, Tensor) or not p.is_leaf:
                 raise TypeError(f"An optimizer moves leaf tensors only, got {type(p).__name__}.")
             if id(p) in have:
-                raise ValueError("The same parameter stands twice among the optimizer's parameters; it would move twice a step.")
+                raise ValueError(
+                    "The same parameter stands twice among the optimizer's parameters; it would move twice a step."
+                )
             have.add(id(p))
         _check(group)
         self.param_groups.append(group)
@@ -89,7 +97,8 @@ class Optimizer:
 
     def _steps_made(self, p):
         state = self.state.get(p, {})
-        return int(state.get("step", bool(state)))  # PyTorch's SGD saves no count: what it remembers says that there was a step
+        # PyTorch's SGD saves no count: what it remembers says that there was a step
+        return int(state.get("step", bool(state)))
 
     def _count(self, flat):
         """Note that the parameters with a gradient have made a step."""
@@ -109,7 +118,10 @@ class Optimizer:
             count = len(group["params"])
             groups.append({**group, "params": list(range(start, start + count))})
             start += count
-        state = {places[id(p)]: {k: np.copy(v) if isinstance(v, np.ndarray) else v for k, v in s.items()} for p, s in self.state.items()}
+        state = {
+            places[id(p)]: {k: np.copy(v) if isinstance(v, np.ndarray) else v for k, v in s.items()}
+            for p, s in self.state.items()
+        }
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict):
@@ -124,7 +136,9 @@ class Optimizer:
         fresh = {}
         for number, saved in state_dict["state"].items():
             if str(number) not in map(str, range(len(params))):
-                raise ValueError(f"The saved state is of a parameter {number!r}; this optimizer has the parameters 0 to {len(params) - 1}.")
+                raise ValueError(
+                    f"The saved state is of a parameter {number!r}; this optimizer has the parameters 0 to {len(params) - 1}."
+                )
             fresh[params[int(number)]] = self._memory_of(params[int(number)], number, saved)
         settings = [self._settings_of(saved) for saved in state_dict["param_groups"]]
         self.state, self._flats = fresh, {}
@@ -144,12 +158,16 @@ class Optimizer:
             if key == "step":
                 found[key] = int(value)
                 if found[key] < 0:
-                    raise ValueError(f"The saved state says that parameter {number} has made {found[key]} steps.")
+                    raise ValueError(
+                        f"The saved state says that parameter {number} has made {found[key]} steps."
+                    )
             elif value is not None:
                 if key not in self.names:
                     raise ValueError(f"The saved state holds {key}, which {type(self).__name__} does not know; it remembers {' '.join(self.names)}.")  # fmt: skip
                 if np.shape(value) != p.shape:
-                    raise ValueError(f"The saved {key} of parameter {number} has shape {tuple(np.shape(value))}, the parameter {p.shape}.")
+                    raise ValueError(
+                        f"The saved {key} of parameter {number} has shape {tuple(np.shape(value))}, the parameter {p.shape}."
+                    )
                 found[key] = np.array(value, dtype=p.dtype)
         return found
 
@@ -158,12 +176,16 @@ def _check_gradients(params):
     for p in params:
         if p.grad is not None and (not isinstance(p.grad, Tensor) or p.grad.data.shape != p.data.shape):
             shape = getattr(p.grad, "shape", None)
-            raise RuntimeError(f"A gradient must be a tensor of its parameter's shape {p.shape}, got {type(p.grad).__name__} of shape {shape}.")
+            raise RuntimeError(
+                f"A gradient must be a tensor of its parameter's shape {p.shape}, got {type(p.grad).__name__} of shape {shape}."
+            )
 
 
 def _check(group):
     for name in ("lr", "weight_decay", "momentum", "eps"):
-        if name in group and not (isinstance(group[name], numbers.Real) and group[name] >= 0 and math.isfinite(group[name])):
+        if name in group and not (
+            isinstance(group[name], numbers.Real) and group[name] >= 0 and math.isfinite(group[name])
+        ):
             raise ValueError(f"{name} must be a number that is not negative, got {group[name]}.")
     for beta in group.get("betas", ()):
         if not 0 <= beta < 1:
@@ -177,10 +199,27 @@ class SGD(Optimizer):
     maximize goes up instead of down.
     """
 
-    def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, *, maximize=False):
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        momentum=0.0,
+        dampening=0.0,
+        weight_decay=0.0,
+        nesterov=False,
+        *,
+        maximize=False,
+    ):
         if nesterov and (momentum <= 0 or dampening):
             raise ValueError("Nesterov's step needs a momentum, and no dampening.")
-        settings = dict(lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, dampening=dampening, maximize=maximize)
+        settings = dict(
+            lr=lr,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            nesterov=nesterov,
+            dampening=dampening,
+            maximize=maximize,
+        )
         super().__init__(params, settings)
 
     names = ("momentum_buffer",)
@@ -209,8 +248,21 @@ class Adam(Optimizer):
     decoupled = False
     names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *, maximize=False):
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize))
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0.0,
+        amsgrad=False,
+        *,
+        maximize=False,
+    ):
+        super().__init__(
+            params,
+            dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize),
+        )
 
     def remembered(self, group):
         return self.names[: 2 + group["amsgrad"]]
@@ -245,5 +297,15 @@ class AdamW(Adam):
 
     decoupled = True
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, *, maximize=False):
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0.01,
+        amsgrad=False,
+        *,
+        maximize=False,
+    ):
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)

@@ -7,4 +7,14 @@ from minigrad.viz.pictures import attention_map, charts, curve
 from minigrad.viz.stepper import stepper
 from minigrad.viz.trace import kept_for_backward, trace_forward
 
-__all__ = ["Diary", "attention", "attention_map", "charts", "curve", "graph", "kept_for_backward", "stepper", "trace_forward"]
+__all__ = [
+    "Diary",
+    "attention",
+    "attention_map",
+    "charts",
+    "curve",
+    "graph",
+    "kept_for_backward",
+    "stepper",
+    "trace_forward",
+]

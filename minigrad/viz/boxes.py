@@ -70,10 +70,17 @@ class Layout:
         self.modules = dict(model.named_modules()) if model is not None else {}
         self.buffers = [b.data for b in model.buffers()] if model is not None else []
         self.ops = [v for v in vertices if v.kind == "op"]
-        self.tensors = {p for v in self.ops for p, arg in zip(v.parents, v.node.args, strict=True) if isinstance(arg, Value)}
-        paths = {id(v.module): path_of(v, model) for v in self.ops}  # path_of walks all modules, so once for each
+        self.tensors = {
+            p
+            for v in self.ops
+            for p, arg in zip(v.parents, v.node.args, strict=True)
+            if isinstance(arg, Value)
+        }
+        # path_of walks all modules, so once for each
+        paths = {id(v.module): path_of(v, model) for v in self.ops}
         self.place = {v: levels(paths[id(v.module)]) for v in self.ops}
-        self.alike, self.times = {}, {}  # vertex -> the one it is drawn as; path of a folded layer -> how many, the last one's path
+        # vertex -> the one it is drawn as; path of a folded layer -> how many, the last one's path
+        self.alike, self.times = {}, {}
         self.users = self._users()
         if fold:
             self._fold(self.ops, 0)
@@ -122,7 +129,13 @@ class Layout:
         its arguments from?"""
         names = [self.place[r[0]][level] for r in (before, run)]
         (list_before, i), (list_after, j) = (name.rpartition(".")[::2] for name in names)
-        if list_before != list_after or not i.isdigit() or not j.isdigit() or int(j) != int(i) + 1 or len(first) != len(run):
+        if (
+            list_before != list_after
+            or not i.isdigit()
+            or not j.isdigit()
+            or int(j) != int(i) + 1
+            or len(first) != len(run)
+        ):
             return False
         twin, before = dict(zip(first, run, strict=True)), set(before)
         near = before | set(run)
@@ -130,7 +143,11 @@ class Layout:
         return not elsewhere and all(self._is_like(x, y, twin, before, level) for x, y in twin.items())
 
     def _is_like(self, x, y, twin, before, level):
-        same = x.name == y.name and x.shape == y.shape and self.place[x][level + 1 :] == self.place[y][level + 1 :]
+        same = (
+            x.name == y.name
+            and x.shape == y.shape
+            and self.place[x][level + 1 :] == self.place[y][level + 1 :]
+        )
         return same and len(x.parents) == len(y.parents) and all(
             _same_source(p, q, twin, before) for p, q in zip(x.parents, y.parents, strict=True)
         )  # fmt: skip
@@ -211,7 +228,9 @@ class Layout:
 
     def _make_source(self, vertex, users):
         """A box for a leaf or a constant, unless it is a mere setting or an inner affair of the modules that use it."""
-        if vertex.kind == "op" or all(is_setting(user, vertex) or self._hides(self.box[user], vertex) for user in users):
+        if vertex.kind == "op" or all(
+            is_setting(user, vertex) or self._hides(self.box[user], vertex) for user in users
+        ):
             return
         around = {self.box[user].frames for user in users}
         at_home = len(around) == 1 and not self._is_data(vertex)
@@ -227,7 +246,12 @@ class Layout:
         if vertex.kind != "constant" or not np.ndim(vertex.value):
             return False
         is_own = any(np.may_share_memory(vertex.value, buffer) for buffer in self.buffers)
-        return vertex.value.dtype.kind in "iu" or vertex in self.tensors and vertex.value.dtype.kind == "f" and not is_own
+        return (
+            vertex.value.dtype.kind in "iu"
+            or vertex in self.tensors
+            and vertex.value.dtype.kind == "f"
+            and not is_own
+        )
 
     # ---------------------------------------------------------------- arrows
 
@@ -316,5 +340,9 @@ def _same_source(p, q, twin, before):
     if p.kind != q.kind:
         return False
     if p.kind != "op":
-        return p is q or np.shape(p.value) == np.shape(q.value) if isinstance(p.value, np.ndarray) else repr(p.value) == repr(q.value)
+        return (
+            p is q or np.shape(p.value) == np.shape(q.value)
+            if isinstance(p.value, np.ndarray)
+            else repr(p.value) == repr(q.value)
+        )
     return twin.get(p, p) is q

@@ -21,7 +21,13 @@ class Diary:
     """
 
     def __init__(self, recipe, model, attended, command, threads=1, times=60, first=None):
-        self.recipe, self.model, self.attended, self.command, self.threads = recipe, model, attended, command, threads
+        self.recipe, self.model, self.attended, self.command, self.threads = (
+            recipe,
+            model,
+            attended,
+            command,
+            threads,
+        )
         self.every = max(1, recipe.settings["steps"] // times)
         self.first = first or {name: t.data.copy() for name, t in model.state_dict().items()}
 
@@ -33,23 +39,45 @@ class Diary:
     def finish(self, folder, rows, figures):
         """Write the report; returns the names of the files."""
         recipe, model = self.recipe, self.model
-        scales = {BEFORE: self._untrained(lambda: activation_scale(recipe, model)), AFTER: activation_scale(recipe, model)}
+        scales = {
+            BEFORE: self._untrained(lambda: activation_scale(recipe, model)),
+            AFTER: activation_scale(recipe, model),
+        }
         self._report(folder, rows, figures, scales, self.looked())
         return ["report.html", *self.picture(folder, rows, scales)]
 
     def broken(self, folder, rows, reason):
         """Write the report of a training that broke off, without what needs a sound model."""
-        self._report(folder, rows, {}, {}, "The training broke off, so there is no trained model to look at.", str(reason))
+        self._report(
+            folder,
+            rows,
+            {},
+            {},
+            "The training broke off, so there is no trained model to look at.",
+            str(reason),
+        )
 
     def stopped(self, folder, rows):
         """Write the report of a training that was stopped and may go on, at once."""
-        self._report(folder, rows, {}, {}, "The training was stopped before its end, and nothing was looked at.")
+        self._report(
+            folder, rows, {}, {}, "The training was stopped before its end, and nothing was looked at."
+        )
 
     def _report(self, folder, rows, figures, scales, looked, reason=None):
         recipe = self.recipe
         run = {"name": folder.name, "help": recipe.help, "metric": recipe.metric, "share": recipe.share, "shown": recipe.shown, "command": self.command, "reason": reason, "titles": titles(self.model)}  # fmt: skip
         parameters = {name: p.numel() for name, p in self.model.named_parameters()}
-        report(folder / "report.html", run, rows, figures, recipe.settings, parameters, scales, looked, self.threads)
+        report(
+            folder / "report.html",
+            run,
+            rows,
+            figures,
+            recipe.settings,
+            parameters,
+            scales,
+            looked,
+            self.threads,
+        )
 
     def looked(self):
         """[(name, rows)] of the recipe's example after and before training, the same tokens both times; or why there are none."""
@@ -63,7 +91,10 @@ class Diary:
         except (NotImplementedError, ValueError) as problem:
             return str(problem)
         after = self.attended(self.model, *inputs, **labels)
-        return [(f"{text}, {AFTER}", after), (f"{text}, {BEFORE}", self._untrained(lambda: self.attended(self.model, *inputs, **labels)))]
+        return [
+            (f"{text}, {AFTER}", after),
+            (f"{text}, {BEFORE}", self._untrained(lambda: self.attended(self.model, *inputs, **labels))),
+        ]
 
     def _untrained(self, look):
         """What `look` gives while the model has its first weights."""
@@ -81,11 +112,29 @@ class Diary:
             return []
         layers = list(next(iter(measured.values())))
         called = titles(self.model)
-        norms = {called.get(layer, layer): {step: norm[layer] for step, norm in measured.items() if layer in norm} for layer in layers}
-        gradient = dict(title="gradients by layer, as the steps use them", xlabel="step", ylabel="length of the gradient", curves=norms, log=True)
+        norms = {
+            called.get(layer, layer): {step: norm[layer] for step, norm in measured.items() if layer in norm}
+            for layer in layers
+        }
+        gradient = dict(
+            title="gradients by layer, as the steps use them",
+            xlabel="step",
+            ylabel="length of the gradient",
+            curves=norms,
+            log=True,
+        )
         names = list(scales[BEFORE])
-        depth = {when: {names.index(layer) + 1: size for layer, size in scale.items() if layer in names} for when, scale in scales.items()}
-        scale = dict(title="what the layers hand on, in the order they first ended", xlabel="layer", ylabel="root mean square", curves=depth, log=True)
+        depth = {
+            when: {names.index(layer) + 1: size for layer, size in scale.items() if layer in names}
+            for when, scale in scales.items()
+        }
+        scale = dict(
+            title="what the layers hand on, in the order they first ended",
+            xlabel="layer",
+            ylabel="root mean square",
+            curves=depth,
+            log=True,
+        )
         charts([gradient, scale], folder / "layers.png", in_order([called.get(name, name) for name in names]))
         return ["layers.png"]
 
@@ -99,7 +148,11 @@ def interval(step, most):
 def titles(model):
     """{layer: how it is called} for layers of an nn.Sequential, whose names are mere numbers: 0 Linear."""
     modules = dict(model.named_modules())
-    return {path: f"{path} {type(one).__name__}" for path, one in modules.items() if path and isinstance(modules.get(path.rpartition(".")[0]), nn.Sequential)}
+    return {
+        path: f"{path} {type(one).__name__}"
+        for path, one in modules.items()
+        if path and isinstance(modules.get(path.rpartition(".")[0]), nn.Sequential)
+    }
 
 
 @no_grad()

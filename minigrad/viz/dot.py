@@ -54,7 +54,8 @@ def numbers(array):
     if (finite == np.rint(finite)).all() or not 1e-4 <= largest < 1e5:
         return [[number(x) for x in row] for row in rows]
     decimals = max(0, 2 - int(np.floor(np.log10(largest))))
-    return [["0" if x == 0 else f"{x:z.{decimals}f}".replace("-", "−") for x in row] for row in rows]  # z: no -0.00
+    # z: no -0.00
+    return [["0" if x == 0 else f"{x:z.{decimals}f}".replace("-", "−") for x in row] for row in rows]
 
 
 def shape_of(shape):
@@ -66,7 +67,11 @@ def shape_of(shape):
 
 def fits_grid(value):
     """Is it small enough to be shown as numbers?"""
-    return isinstance(value, (np.ndarray, np.generic, int, float)) and np.ndim(value) <= 2 and all(0 < n <= GRID for n in np.shape(value))
+    return (
+        isinstance(value, (np.ndarray, np.generic, int, float))
+        and np.ndim(value) <= 2
+        and all(0 < n <= GRID for n in np.shape(value))
+    )
 
 
 def cut(name):
@@ -116,19 +121,34 @@ def figures(vertex, has_gradient):
         if fits_grid(x):
             yield cell(font(word + GAP, color, 10), ALIGN="LEFT") + cell(grid(x, color), ALIGN="RIGHT")
         elif color == "forward":
-            yield cell(font("shape" + GAP, color, 10), ALIGN="LEFT") + cell(font(shape_of(vertex.shape), color, 11), ALIGN="RIGHT")
+            yield cell(font("shape" + GAP, color, 10), ALIGN="LEFT") + cell(
+                font(shape_of(vertex.shape), color, 11), ALIGN="RIGHT"
+            )
         elif isinstance(x, np.ndarray):
-            yield cell(font("gradient up to" + GAP, color, 10), ALIGN="LEFT") + cell(font("±" + number(np.abs(x[np.isfinite(x)]).max(initial=0)), color, 11), ALIGN="RIGHT")
+            yield cell(font("gradient up to" + GAP, color, 10), ALIGN="LEFT") + cell(
+                font("±" + number(np.abs(x[np.isfinite(x)]).max(initial=0)), color, 11), ALIGN="RIGHT"
+            )
     yield from alarms(vertex, has_gradient)
 
 
 def alarms(vertex, has_gradient):
     """A row for the value and one for the gradient if not all of it is finite."""
     for word, x in [("value", vertex.value), ("gradient", vertex.gradient if has_gradient else None)]:
-        arrays = [a for a in (x if isinstance(x, tuple) else (x,)) if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+        arrays = [
+            a
+            for a in (x if isinstance(x, tuple) else (x,))
+            if isinstance(a, np.ndarray) and a.dtype.kind == "f"
+        ]
         size, strange = sum(a.size for a in arrays), sum(a.size - np.isfinite(a).sum() for a in arrays)
         if strange:
-            yield wide(font(f"{word}: {strange} of {size} {'is' if strange == 1 else 'are'} NaN or infinite", "backward", 11, bold=True))
+            yield wide(
+                font(
+                    f"{word}: {strange} of {size} {'is' if strange == 1 else 'are'} NaN or infinite",
+                    "backward",
+                    11,
+                    bold=True,
+                )
+            )
 
 
 def wide(content):
@@ -153,7 +173,9 @@ def op_title(vertex, inline):
             text = exact(parent.value)
             before, after = (text + " ", after) if place == 0 else (before, f"{after} {text}")
     name = symbol or vertex.name
-    return font(before + name + after, bold=True, size=14 if symbol else None) + (" " + font(vertex.name, "soft", 11) if symbol else "")
+    return font(before + name + after, bold=True, size=14 if symbol else None) + (
+        " " + font(vertex.name, "soft", 11) if symbol else ""
+    )
 
 
 def is_plain_number(op, parent):
@@ -177,7 +199,13 @@ class Look:
     """
 
     def __init__(self, layout, root, names, numbers, backward, direction, caption):
-        self.layout, self.root, self.names, self.numbers, self.backward = layout, root, names, numbers, backward
+        self.layout, self.root, self.names, self.numbers, self.backward = (
+            layout,
+            root,
+            names,
+            numbers,
+            backward,
+        )
         self.direction, self.caption = direction, caption
         self.boxes = [box for box in layout.boxes if numbers or not self._is_said_inline(box)]
         self.ids = {box: f"n{i}" for i, box in enumerate(self.boxes)}
@@ -190,8 +218,25 @@ class Look:
         import graphviz  # here, so that without a drawing nobody needs it
 
         dot = graphviz.Digraph("minigrad")
-        dot.attr(rankdir=self.direction, bgcolor=LIGHT["back"], fontname=FONT, fontcolor=LIGHT["ink"], nodesep="0.3", ranksep="0.45", pad="0.25")
-        dot.attr("node", shape="box", style="rounded,filled", fontname=FONT, fontcolor=LIGHT["ink"], fontsize="13", margin="0.09,0.05", height="0.3")
+        dot.attr(
+            rankdir=self.direction,
+            bgcolor=LIGHT["back"],
+            fontname=FONT,
+            fontcolor=LIGHT["ink"],
+            nodesep="0.3",
+            ranksep="0.45",
+            pad="0.25",
+        )
+        dot.attr(
+            "node",
+            shape="box",
+            style="rounded,filled",
+            fontname=FONT,
+            fontcolor=LIGHT["ink"],
+            fontsize="13",
+            margin="0.09,0.05",
+            height="0.3",
+        )
         dot.attr("edge", fontname=FONT, fontsize="11", color=LIGHT["forward"], arrowsize="0.7")
         self._frame(dot, self.boxes, 0)
         for arrow in self.layout.arrows:
@@ -224,7 +269,11 @@ class Look:
         kind = "output" if self.root in box.vertices else box.kind
         self.seen.add(kind)
         rows = self._module_rows(box) if box.kind == "module" else self._vertex_rows(box)
-        settings = dict(fillcolor=LIGHT[kind], color=LIGHT[kind + "_line"], tooltip=box.path or self._plain_title(box.last))
+        settings = dict(
+            fillcolor=LIGHT[kind],
+            color=LIGHT[kind + "_line"],
+            tooltip=box.path or self._plain_title(box.last),
+        )
         dot.node(self.ids[box], f"<{table(rows)}>", **settings, **SHAPES[kind])
 
     def _plain_title(self, vertex):
@@ -240,14 +289,24 @@ class Look:
         count, last = self.layout.times.get(path, (1, path))
         name = cut(_within(path, above)) + (f" … {last.rpartition('.')[2]}" if count > 1 else "")
         times = " " + font(f"×{count}", "module_line", 15, bold=True) if count > 1 else ""
-        return font(name, bold=True) + line + font(cut(type(self.layout.modules[path]).__name__), "soft", 11) + times
+        return (
+            font(name, bold=True)
+            + line
+            + font(cut(type(self.layout.modules[path]).__name__), "soft", 11)
+            + times
+        )
 
     def _vertex_rows(self, box):
         vertex, name = box.last, self.names.get(box.last, "")
         if vertex.kind == "op":
-            yield wide((font(cut(name) + " = ", bold=True) if name else "") + op_title(vertex, inline=not self.numbers))
+            yield wide(
+                (font(cut(name) + " = ", bold=True) if name else "")
+                + op_title(vertex, inline=not self.numbers)
+            )
         elif name or vertex.name:
-            yield wide(font(cut(_within(name or vertex.name, box.frames[-1][0] if box.frames else "")), bold=True))
+            yield wide(
+                font(cut(_within(name or vertex.name, box.frames[-1][0] if box.frames else "")), bold=True)
+            )
         if vertex.kind == "constant":
             yield wide(constant_figures(vertex.value))
         elif self.numbers:
@@ -265,7 +324,15 @@ class Look:
             # drawn from parent to child too, with its head at the tail, so that it lies beside its fellow and turns nothing around
             sent = self._sent(arrow)
             label = dict(label=f"<{sent}>") if sent else {}
-            dot.edge(start, end, dir="back", style="dashed", color=LIGHT["backward"], fontcolor=LIGHT["backward"], **label)
+            dot.edge(
+                start,
+                end,
+                dir="back",
+                style="dashed",
+                color=LIGHT["backward"],
+                fontcolor=LIGHT["backward"],
+                **label,
+            )
 
     def _sent(self, arrow):
         """What goes back on an arrow: += where it adds to what had come before; the number, if it is one; how broadcasting was undone."""
@@ -291,11 +358,15 @@ class Look:
                 for key, sign, text, color in WAYS if key == "forward" or self.backward and key in self.seen | {"backward"}]  # fmt: skip
         nothing = cell(" ", COLSPAN=2)
         rows = [kind + cell("    ") + way for kind, way in zip_longest(kinds, ways, fillvalue=nothing)]
-        said = [cell(font(line, "soft", 12), COLSPAN=5, ALIGN="LEFT") for line in textwrap.wrap(self.caption, 58)]
+        said = [
+            cell(font(line, "soft", 12), COLSPAN=5, ALIGN="LEFT") for line in textwrap.wrap(self.caption, 58)
+        ]
         return table([cell(" ", COLSPAN=5), *said, *rows], CELLSPACING=3)
 
 
-KINDS = dict(leaf="parameter or other leaf", constant="constant", op="op", module="module, closed", output="the result")
+KINDS = dict(
+    leaf="parameter or other leaf", constant="constant", op="op", module="module, closed", output="the result"
+)
 WAYS = (
     ("forward", "→", "forward: values, shapes", "forward"),
     ("backward", "←", "backward: gradients", "backward"),

@@ -35,19 +35,28 @@ def as_records(records):
     records = [("", records)] if records and hasattr(records[0], "weights") else list(records)
     rows = [row for _, rows in records for row in rows]
     if not rows:
-        raise ValueError("This model has no attention to show: none of its layers keeps the weights of what it looks at.")
+        raise ValueError(
+            "This model has no attention to show: none of its layers keeps the weights of what it looks at."
+        )
     longest, weights = max(max(row.weights.shape[1:]) for row in rows), sum(row.weights.size for row in rows)
     if longest > LONGEST:
-        raise ValueError(f"A text of {longest} tokens is too long to be seen on one page, which shows up to {LONGEST}; take a part of it.")
+        raise ValueError(
+            f"A text of {longest} tokens is too long to be seen on one page, which shows up to {LONGEST}; take a part of it."
+        )
     if weights > MOST:
-        raise ValueError(f"There are {weights:,} attention weights, and a page holds {MOST:,}; take fewer or shorter texts.")
+        raise ValueError(
+            f"There are {weights:,} attention weights, and a page holds {MOST:,}; take fewer or shorter texts."
+        )
     return records
 
 
 def explorer(records):
     """{"body", "data", "script", "style"}: the parts of a page that make the explorer, for a page that holds more than it."""
     folder = Path(__file__).parent
-    data = {"kinds": KINDS, "records": [{"name": name, "layers": [_layer(row) for row in rows]} for name, rows in records]}
+    data = {
+        "kinds": KINDS,
+        "records": [{"name": name, "layers": [_layer(row) for row in rows]} for name, rows in records],
+    }
     return {
         "body": BODY,
         "data": data,
@@ -59,7 +68,9 @@ def explorer(records):
 def _layer(row):
     """A row as the script reads it: the weights of all heads as the bytes of float32, which are exactly the model's."""
     weights = np.ascontiguousarray(row.weights, np.dtype("<f4"))
-    labels = {name: [_shown(text) for text in getattr(row, name) or ()] for name in ("queries", "keys", "writes")}
+    labels = {
+        name: [_shown(text) for text in getattr(row, name) or ()] for name in ("queries", "keys", "writes")
+    }
     entropies = [*entropy(weights), entropy(weights.mean(0))]
     return {"path": row.path, "kind": row.kind, "shape": weights.shape, "weights": base64.b64encode(weights).decode(), **labels,
             "entropy": entropies, "most": most(weights.shape, row.kind)}  # fmt: skip

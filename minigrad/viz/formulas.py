@@ -42,6 +42,7 @@ ZERO_SLOPE = "A step function: flat wherever it has a slope, so nothing goes bac
 RESHAPED = "The same numbers in another shape; so is their gradient."
 TIES = "The larger argument takes it all; at a tie each takes half."
 
+# fmt: off
 FORMULAS = {
     np.add: formula("x + y", "g", "g", words="A sum hands its gradient on unchanged, to both."),
     np.subtract: formula("x - y", "g", "-g"),
@@ -135,7 +136,8 @@ FORMULAS = {
     kernels.lstm_states: formula("c_t = f * c_s + i * n", words="s is the step before t; h = o tanh(c). The gates i, f, o and the news n come from u and h."),
     kernels.gru_states: formula("h_t = (1 - z) * n + z * h_s", words="s is the step before t; the gates r, z and the news n come from u and h."),
     recomputed: formula("", words="A checkpoint: what happened inside was not kept. It is run again, recording, and differentiated."),
-}  # fmt: skip
+}
+# fmt: on
 
 
 # ---------------------------------------------------------------- a row, for a reader
@@ -147,10 +149,14 @@ def rule_for_reader(fun):
     letters = letters_of(row)
     result = "z" if "y" in letters else "y"
     rules = rule_functions(row)
-    sources = {source["where"]: source for source in map(source_of, rules)}  # rules that stand on one line are shown once
+    # rules that stand on one line are shown once
+    sources = {source["where"]: source for source in map(source_of, rules)}
     return {
         "value": mathml(_equation(known.value, result)),
-        "to": [mathml(_equation(to, f"d({letter})")) for to, letter in zip(known.to, letters * (len(known.to) or 1), strict=False)],
+        "to": [
+            mathml(_equation(to, f"d({letter})"))
+            for to, letter in zip(known.to, letters * (len(known.to) or 1), strict=False)
+        ],
         "words": known.words,
         "letters": letters,
         "result": result,
@@ -166,7 +172,11 @@ def letters_of(row):
         return ["x_i"]
     if not isinstance(row, (Row, KernelRow)):
         return []
-    return [q.name.lstrip("_") for q in inspect.signature(rule).parameters.values() if q.kind is q.POSITIONAL_OR_KEYWORD][skipped:]
+    return [
+        q.name.lstrip("_")
+        for q in inspect.signature(rule).parameters.values()
+        if q.kind is q.POSITIONAL_OR_KEYWORD
+    ][skipped:]
 
 
 def rule_functions(row):

@@ -33,24 +33,45 @@ def graph(y, model=None, depth=None, names=None, gradient=None, backward=True, d
     """
     _check(y, model, depth, most)
     backward = backward and (y.numel() == 1 or gradient is not None)
-    seed = gradient if backward else np.zeros(y.shape)  # without a gradient the reverse pass says nothing, but values are there
+    # without a gradient the reverse pass says nothing, but values are there
+    seed = gradient if backward else np.zeros(y.shape)
     vertices, steps = replay(y, model, seed)
     layout, caption = fitting(vertices, steps, model, depth, most)
-    numbers = depth is None and not layout.times and len(layout.boxes) <= SMALL and all(b.kind != "module" for b in layout.boxes)
+    numbers = (
+        depth is None
+        and not layout.times
+        and len(layout.boxes) <= SMALL
+        and all(b.kind != "module" for b in layout.boxes)
+    )
     scalars = all(v.shape == () for v in vertices if v.kind != "constant")
     direction = direction or ("LR" if numbers and scalars else "TB")
     if not backward and y.numel() != 1:
         caption = f"{caption} Forward only: the reverse pass starts from a single number, or from gradient=.".strip()
-    return Drawing(Look(layout, layout.drawn_as(vertices[-1]), buffers(vertices, model) | named(vertices, names or {}), numbers, backward, direction, caption).source(), caption)
+    return Drawing(
+        Look(
+            layout,
+            layout.drawn_as(vertices[-1]),
+            buffers(vertices, model) | named(vertices, names or {}),
+            numbers,
+            backward,
+            direction,
+            caption,
+        ).source(),
+        caption,
+    )
 
 
 def _check(y, model, depth, most):
     if not isinstance(y, Tensor):
         replay(y)  # says what it wants
     if depth is not None and model is None:
-        raise ValueError("depth= closes the modules of a model: give the model too, graph(loss, model, depth=1).")
+        raise ValueError(
+            "depth= closes the modules of a model: give the model too, graph(loss, model, depth=1)."
+        )
     if depth is not None and depth < 1:
-        raise ValueError(f"depth= counts the levels of modules from 1, the outermost; got {depth}. Leave it out to see every op.")
+        raise ValueError(
+            f"depth= counts the levels of modules from 1, the outermost; got {depth}. Leave it out to see every op."
+        )
     if most < 1:
         raise ValueError(f"most= is how many boxes there may be, at least 1; got {most}.")
 
@@ -63,7 +84,9 @@ def named(vertices, names):
             found.update((v, name) for v in vertices if v.node is thing.node)
         elif isinstance(thing, (Tensor, np.ndarray)):
             array = thing.data if isinstance(thing, Tensor) else thing
-            found.update((v, name) for v in vertices if v.kind != "op" and _is_same(v.value, array) and not v.name)
+            found.update(
+                (v, name) for v in vertices if v.kind != "op" and _is_same(v.value, array) and not v.name
+            )
     return found
 
 
@@ -76,7 +99,12 @@ def buffers(vertices, model):
 
 def _is_same(value, array):
     """Do two arrays show the same memory in the same way?"""
-    return isinstance(value, np.ndarray) and value.shape == array.shape and value.dtype == array.dtype and np.shares_memory(value, array)
+    return (
+        isinstance(value, np.ndarray)
+        and value.shape == array.shape
+        and value.dtype == array.dtype
+        and np.shares_memory(value, array)
+    )
 
 
 # ---------------------------------------------------------------- how much is drawn
@@ -91,14 +119,24 @@ def fitting(vertices, steps, model, depth, most):
     if depth is None and model is not None:
         levels_there = max(len(levels(path)) for path, _ in model.named_modules())
         while len(layout.boxes) > most and layout.depth != 1:
-            layout = Layout(vertices, steps, model, layout.depth - 1 if layout.depth else max(levels_there, 1))
+            layout = Layout(
+                vertices, steps, model, layout.depth - 1 if layout.depth else max(levels_there, 1)
+            )
     closed, total = any(box.kind == "module" for box in layout.boxes), len(layout.boxes)
     count = sum(v.kind == "op" for v in vertices)
-    said = f"{count:,} steps; modules at depth {layout.depth} are one box each; called several times in a row: one box." if closed else ""
+    said = (
+        f"{count:,} steps; modules at depth {layout.depth} are one box each; called several times in a row: one box."
+        if closed
+        else ""
+    )
     said += " Layers alike are drawn once." if layout.times else ""
     if total > most:
         layout.keep_nearest(layout.drawn_as(vertices[-1]), most)
-        way = "most= draws more" if depth is not None or model is not None else "model= closes modules, most= draws more"
+        way = (
+            "most= draws more"
+            if depth is not None or model is not None
+            else "model= closes modules, most= draws more"
+        )
         said += f" Drawn are the {most} boxes nearest to the result, of {total:,}; {way}."
     return layout, said.strip()
 
@@ -113,7 +151,11 @@ class Drawing:
         self.source, self.caption = source, caption
 
     def __repr__(self):
-        how = 'save("graph.svg") writes it, .png and .dot too' if renderer() else f'{INSTALL} save("graph.dot") writes its text'
+        how = (
+            'save("graph.svg") writes it, .png and .dot too'
+            if renderer()
+            else f'{INSTALL} save("graph.dot") writes its text'
+        )
         return f"<Drawing: {how}.{' ' * bool(self.caption)}{self.caption}>"
 
     def _repr_svg_(self):
@@ -131,7 +173,9 @@ class Drawing:
             raise RuntimeError(INSTALL)
         done = subprocess.run([program, f"-T{kind}"], input=self.source.encode(), capture_output=True)
         if done.returncode:
-            raise ValueError(f"{Path(program).stem} makes no {kind}: {done.stderr.decode(errors='replace').strip()}")
+            raise ValueError(
+                f"{Path(program).stem} makes no {kind}: {done.stderr.decode(errors='replace').strip()}"
+            )
         return done.stdout
 
     def save(self, path):
@@ -142,7 +186,9 @@ class Drawing:
         path = Path(path)
         kind = path.suffix[1:].lower()
         if not kind:
-            raise ValueError(f"The end of a name says what to write, such as {path}.svg, .png or .dot; {str(path)!r} has none.")
+            raise ValueError(
+                f"The end of a name says what to write, such as {path}.svg, .png or .dot; {str(path)!r} has none."
+            )
         if kind not in ("dot", "gv") and renderer() is None:
             path = path.with_suffix(".dot")
             warnings.warn(f"{INSTALL} The drawing's text is in {path} meanwhile.", stacklevel=2)
@@ -156,7 +202,11 @@ class Drawing:
 def renderer():
     """The program that turns DOT into a picture: dot if it is there, else graphviz-pure (on the path, or installed beside Python), else None."""
     beside = Path(sys.executable).parent
-    return shutil.which("dot") or shutil.which("graphviz-pure") or shutil.which("graphviz-pure", path=str(beside))
+    return (
+        shutil.which("dot")
+        or shutil.which("graphviz-pure")
+        or shutil.which("graphviz-pure", path=str(beside))
+    )
 
 
 def following_dark(svg):
@@ -167,4 +217,6 @@ def following_dark(svg):
     style = f"<style>@media (prefers-color-scheme: dark) {{ {swaps}}}</style>"
     head, tag, rest = svg.partition("<svg ")
     opening, end, rest = rest.partition(">")
-    return f'{head}{tag}class="minigrad" role="img" {opening}{end}\n{style}{rest}'.replace(f'font-family="{FONT}"', f'font-family="{FONT},Helvetica,sans-serif"')
+    return f'{head}{tag}class="minigrad" role="img" {opening}{end}\n{style}{rest}'.replace(
+        f'font-family="{FONT}"', f'font-family="{FONT},Helvetica,sans-serif"'
+    )

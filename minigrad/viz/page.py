@@ -53,7 +53,11 @@ def page(title, body, data=None, script="", style=""):
 
 def embedded(data):
     """The data as JSON that may stand inside a page: no end of a script in it; arrays as lists; NaN and inf, which JSON lacks, as text."""
-    return json.dumps(plain(data), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/").replace("<!--", "<\\u0021--")
+    return (
+        json.dumps(plain(data), separators=(",", ":"), ensure_ascii=False)
+        .replace("</", "<\\/")
+        .replace("<!--", "<\\u0021--")
+    )
 
 
 def plain(x, digits=6):

@@ -39,18 +39,28 @@ def _logarithmic(axes, ratio):
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(MaxNLocator(6) if ratio < 8 else LogLocator(subs=(1, 2, 5) if ratio < 1000 else (1,)))
+    axes.yaxis.set_major_locator(
+        MaxNLocator(6) if ratio < 8 else LogLocator(subs=(1, 2, 5) if ratio < 1000 else (1,))
+    )
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _measured(axes, points, metric, share):
     """The metric's points on an axis of their own; one alone, which makes no line, has its figure beside it."""
-    axes.plot(*zip(*points, strict=True), color="tab:orange", marker="o", markersize=3 if len(points) > 1 else 7, clip_on=False)
+    axes.plot(
+        *zip(*points, strict=True),
+        color="tab:orange",
+        marker="o",
+        markersize=3 if len(points) > 1 else 7,
+        clip_on=False,
+    )
     if len(points) == 1:
         ((step, value),) = points
         text = f"{value:.1%}" if share else f"{value:.3g}"
-        axes.annotate(text, (step, value), (-6, 6), textcoords="offset points", ha="right", color="tab:orange")
+        axes.annotate(
+            text, (step, value), (-6, 6), textcoords="offset points", ha="right", color="tab:orange"
+        )
     name = f"{metric} on held-out data" + " (lower is better)" * lower_is_better(metric, share)
     axes.set(ylabel=textwrap.fill(name, 36), ylim=(0, 1.03 if share else None))
     axes.yaxis.label.set_color("tab:orange")
@@ -63,7 +73,8 @@ def attention_map(weights, columns, rows, path, title=""):
     """
     heads, across = len(weights), min(len(weights), 2)
     down = -(-heads // across)
-    height = min(max(2.2, 0.22 * len(rows)), max(3.3, 0.065 * len(rows)))  # of a panel in inches: many rows stand closer
+    # of a panel in inches: many rows stand closer
+    height = min(max(2.2, 0.22 * len(rows)), max(3.3, 0.065 * len(rows)))
     figure = _figure(max(6, 1.8 + max(3.2, 0.16 * len(columns)) * across), 1.1 + height * down)
     panels = figure.subplots(down, across, squeeze=False).flat
     for head, axes in enumerate(panels):
@@ -81,7 +92,8 @@ def attention_map(weights, columns, rows, path, title=""):
     figure.supxlabel("looked at (source)", fontsize=9)
     figure.supylabel("written (target)", fontsize=9)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # of a script this font lacks: a box is drawn, and that is said enough
+        # of a script this font lacks: a box is drawn, and that is said enough
+        warnings.filterwarnings("ignore", "Glyph .* missing")
         figure.savefig(path, dpi=120)
 
 
@@ -110,12 +122,15 @@ def charts(panels, path, title=""):
         for name, points in panel["curves"].items():
             plain = name.removesuffix("--")
             n = names.index(plain)
-            style = dict(marker="osD^"[n % 4], markersize=8 - 1.5 * n % 6, label=plain)  # each smaller, so that equal curves show
+            # each smaller, so that equal curves show
+            style = dict(marker="osD^"[n % 4], markersize=8 - 1.5 * n % 6, label=plain)
             style = style if name == plain else dict(linestyle="--", linewidth=1, alpha=0.7)
             axes.plot(list(points), list(points.values()), color=f"C{n}", **style)
         if "level" in panel:
             axes.axhline(panel["level"][0], color="grey", linestyle=":", linewidth=1, label=panel["level"][1])
-        axes.set(xlabel=panel["xlabel"], ylabel=panel["ylabel"], yscale="log" if panel.get("log") else "linear")
+        axes.set(
+            xlabel=panel["xlabel"], ylabel=panel["ylabel"], yscale="log" if panel.get("log") else "linear"
+        )
         axes.set_title(panel["title"], fontsize=10)
         axes.legend(fontsize=9)
     figure.suptitle(title, fontsize=11)

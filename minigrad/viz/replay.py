@@ -72,7 +72,9 @@ def replay(root, model=None, gradient=None):
     The history is not used up; one that is gone already raises the engine's own sentence. No `.grad` is touched; hooks are called.
     """
     if not isinstance(root, Tensor) or root.node is None:
-        raise ValueError("There is no history to show: give a tensor that was computed from tensors that require a gradient (requires_grad=True).")
+        raise ValueError(
+            "There is no history to show: give a tensor that was computed from tensors that require a gradient (requires_grad=True)."
+        )
     seed = seed_of(root, gradient).data
     with np.errstate(all="ignore"):  # what is not finite was said when it was computed first
         vertices = _forward(oldest_first([root.node]), _names(model))
@@ -96,7 +98,15 @@ def _forward(nodes, names):
 
 def _argument(arg, place, node, vertices, names):
     """The vertex of an argument: of the op that made it, of a leaf, or of a constant."""
-    key = arg if type(arg) is Node else arg.node if isinstance(arg, Value) and arg.node is not None else arg if isinstance(arg, Value) else None
+    key = (
+        arg
+        if type(arg) is Node
+        else arg.node
+        if isinstance(arg, Value) and arg.node is not None
+        else arg
+        if isinstance(arg, Value)
+        else None
+    )
     if key in vertices:
         return vertices[key]
     if isinstance(arg, Value):
@@ -115,7 +125,9 @@ def _value(node, arrays):
         return arrays[0][node.args[1]]
     value = node.y
     if value is None and node.fun is recomputed:
-        raise ValueError("A checkpointed part has let its values go, and shows nothing of what is inside; compute without checkpoint to see it.")
+        raise ValueError(
+            "A checkpointed part has let its values go, and shows nothing of what is inside; compute without checkpoint to see it."
+        )
     if value is None:
         value = node.fun(*arrays, **node.kwargs)
         if isinstance(autograd.RULES[node.fun], autograd.KernelRow):
@@ -128,7 +140,9 @@ def _value(node, arrays):
 def _backward(vertices, root, seed):
     """The reverse pass, as in autograd.pull_back, written down."""
     pending, steps = {root: seed}, []
-    for node in sorted((v.node for v in vertices.values() if v.node is not None), key=lambda node: -node.birth):
+    for node in sorted(
+        (v.node for v in vertices.values() if v.node is not None), key=lambda node: -node.birth
+    ):
         if node not in pending:
             continue
         g = vertices[node].gradient = _through_hooks(node, pending.pop(node))

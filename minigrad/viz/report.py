@@ -52,9 +52,16 @@ def report(path, run, rows, figures, settings, parameters, scales, looked, threa
     }  # fmt: skip
     links = "".join(f'<a href="#{name}">{name}</a>' for name in sections)
     body = f"<h1>{_text(run['name'])}: what happened in training</h1><p>{_text(untimed(run['help'] or ''))}</p>{_summary(rows, figures, run, parameters, settings)}<nav>{links}</nav>"
-    body += "".join(f'<section id="{name}"><h2>{name}</h2>{content}</section>' for name, content in sections.items())
+    body += "".join(
+        f'<section id="{name}"><h2>{name}</h2>{content}</section>' for name, content in sections.items()
+    )
     parts = parts or {"data": None, "script": "", "style": ""}
-    return pages.save(pages.page(f"{run['name']}: report", body, parts["data"], parts["script"], svg.STYLE + parts["style"] + STYLE), path)
+    return pages.save(
+        pages.page(
+            f"{run['name']}: report", body, parts["data"], parts["script"], svg.STYLE + parts["style"] + STYLE
+        ),
+        path,
+    )
 
 
 def untimed(help):
@@ -76,16 +83,29 @@ def ending(rows, settings, run):
     last, verb = rows[-1]["step"] if rows else 0, "broke off" if run["reason"] else "was stopped"
     if last == settings["steps"] and not run["reason"]:
         return ""
-    return f"{verb} {'after' if run['reason'] else 'at'} step {last:,} of {settings['steps']:,}" if rows else f"{verb} before its first step was done"
+    return (
+        f"{verb} {'after' if run['reason'] else 'at'} step {last:,} of {settings['steps']:,}"
+        if rows
+        else f"{verb} before its first step was done"
+    )
 
 
 def _summary(rows, figures, run, parameters, settings):
-    ended, reason = ending(rows, settings, run), f' <strong class="wrong">{_text(run["reason"])}</strong>' if run["reason"] else ""
+    ended, reason = (
+        ending(rows, settings, run),
+        f' <strong class="wrong">{_text(run["reason"])}</strong>' if run["reason"] else "",
+    )
     note = f"<p>The run {ended}.{reason}</p>" if ended else ""
     if not rows:
         return note
-    note += "".join(f"<p>Noticed at {_text(sentence)}</p>" for row in rows for sentence in row.get(WARNINGS, ()))
-    said = f"{_text(run['metric'])} on held-out data: <strong>{_text(cell(figures[run['metric']], run['shown']))}</strong>, " if run["metric"] in figures else ""
+    note += "".join(
+        f"<p>Noticed at {_text(sentence)}</p>" for row in rows for sentence in row.get(WARNINGS, ())
+    )
+    said = (
+        f"{_text(run['metric'])} on held-out data: <strong>{_text(cell(figures[run['metric']], run['shown']))}</strong>, "
+        if run["metric"] in figures
+        else ""
+    )
     last, count = rows[-1], sum(parameters.values())
     return f'<p class="figure">{said}after {last["step"]:,} steps and {last["seconds"]:.1f} s of training; {count:,} parameters.</p>{note}'
 
@@ -95,24 +115,46 @@ def _learning(rows, run):
         return ""
     over = lambda key: [(row["step"], row[key]) for row in rows if key in row]  # noqa: E731
     positive = all(row["loss"] > 0 for row in rows)
-    charts = [svg.chart({"loss": over("loss")}, "The loss of each step's batch", "step", "loss", log=positive)]
+    charts = [
+        svg.chart({"loss": over("loss")}, "The loss of each step's batch", "step", "loss", log=positive)
+    ]
     measured = [(step, single(value)) for step, value in over(run["metric"]) if is_number(single(value))]
     if measured:  # also of a run that was stopped between two measurements
-        part = "" if run["reason"] else ". While it learns, most recipes measure it on a part of these data; the figure at the top of the page is of all of them, at the end"
+        part = (
+            ""
+            if run["reason"]
+            else ". While it learns, most recipes measure it on a part of these data; the figure at the top of the page is of all of them, at the end"
+        )
         ends = dict(low=0.0, high=1.0) if run["share"] else {}
-        charts.append(svg.chart({run["metric"]: measured}, f"{_text(run['metric'])}, on data never trained on{part}", "step", run["metric"], **ends))
+        charts.append(
+            svg.chart(
+                {run["metric"]: measured},
+                f"{_text(run['metric'])}, on data never trained on{part}",
+                "step",
+                run["metric"],
+                **ends,
+            )
+        )
     charts.append(svg.chart({"learning rate": over("lr")}, "The learning rate", "step", "learning rate"))
     shortened = "How long the gradient is, of all parameters together; a longer one is shortened before the step (to 1, unless the recipe does otherwise)"
-    charts.append(svg.chart({"gradient norm": over("gradient norm")}, shortened, "step", "gradient norm", log=True))
+    charts.append(
+        svg.chart({"gradient norm": over("gradient norm")}, shortened, "step", "gradient norm", log=True)
+    )
     return f'<div class="charts">{"".join(charts)}</div>'
 
 
 def _layers(rows, scales, title):
     measured = [(row["step"], row[NORMS]) for row in rows if NORMS in row]
     layers = list(dict.fromkeys(layer for _, norms in measured for layer in norms))
-    curves = {title(layer, layer): [(step, norms[layer]) for step, norms in measured if layer in norms] for layer in layers}
+    curves = {
+        title(layer, layer): [(step, norms[layer]) for step, norms in measured if layer in norms]
+        for layer in layers
+    }
     names = list(dict.fromkeys(layer for scale in scales.values() for layer in scale))
-    depth = {name: [(names.index(layer), scale[layer]) for layer in names if layer in scale] for name, scale in scales.items()}
+    depth = {
+        name: [(names.index(layer), scale[layer]) for layer in names if layer in scale]
+        for name, scale in scales.items()
+    }
     places = [title(name, name) for name in names]
     charts = (
         svg.chart(curves, "How long each layer's gradient is, as the step uses it (shortened, where it was too long)", "step", "gradient norm", log=True),
@@ -126,25 +168,47 @@ def _samples(rows):
     shown = [(row["step"], row["samples"]) for row in rows if row.get("samples")]
     if not shown:
         return "<p>The recipe shows no samples.</p>"
-    blocks = [f"<details{' open' * (i in (0, len(shown) - 1))}><summary>step {step:,}</summary>{_sample_table(samples)}</details>" for i, (step, samples) in enumerate(shown)]
+    blocks = [
+        f"<details{' open' * (i in (0, len(shown) - 1))}><summary>step {step:,}</summary>{_sample_table(samples)}</details>"
+        for i, (step, samples) in enumerate(shown)
+    ]
     return "".join(blocks)
 
 
 def _sample_table(samples):
-    texts = "".join(f"<pre><span class='soft'>{_text(source)}</span>{_text(answer)}</pre>" for source, answer, target in samples if target is None)
+    texts = "".join(
+        f"<pre><span class='soft'>{_text(source)}</span>{_text(answer)}</pre>"
+        for source, answer, target in samples
+        if target is None
+    )
     lines = "".join(
         f'<tr><td class="wide">{_text(source)}</td><td class="wide {"right" if answer == target else "wrong"}">{_text(answer)}</td>'
         f'<td class="wide">{"✓ right" if answer == target else "✗ should be " + _text(target)}</td></tr>'
         for source, answer, target in samples if target is not None
     )  # fmt: skip
-    head = '<thead><tr><th scope="col">asked</th><th scope="col">answered</th><th scope="col"></th></tr></thead>'
-    return (f'<div class="scroll"><table class="number">{head}<tbody>{lines}</tbody></table></div>' if lines else "") + texts
+    head = (
+        '<thead><tr><th scope="col">asked</th><th scope="col">answered</th><th scope="col"></th></tr></thead>'
+    )
+    return (
+        f'<div class="scroll"><table class="number">{head}<tbody>{lines}</tbody></table></div>'
+        if lines
+        else ""
+    ) + texts
 
 
 def _figures(figures, run):
     """Numbers in a list, the metric as it stands above; figures by a name, or by two, as tables, shares as the metric if that is one."""
     plain = {name: value for name, value in figures.items() if not isinstance(value, dict)}
-    out = _list({name: cell(value, run["shown"] if name == run["metric"] else ".4g") for name, value in plain.items()}) if plain else ""
+    out = (
+        _list(
+            {
+                name: cell(value, run["shown"] if name == run["metric"] else ".4g")
+                for name, value in plain.items()
+            }
+        )
+        if plain
+        else ""
+    )
     for name, value in figures.items():
         if isinstance(value, dict):
             out += f"<h3>{_text(name)}</h3>{_by_name(value, run)}"
@@ -187,14 +251,19 @@ def rows_of(figures):
         return [], [[name, value] for name, value in figures.items()]
     by_two = {name: value if isinstance(value, dict) else {"": value} for name, value in figures.items()}
     columns = list(dict.fromkeys(column for inner in by_two.values() for column in inner))
-    return ["", *columns], [[name, *(inner.get(column) for column in columns)] for name, inner in by_two.items()]
+    return ["", *columns], [
+        [name, *(inner.get(column) for column in columns)] for name, inner in by_two.items()
+    ]
 
 
 def jsonable(value):
     """A recipe's figures as JSON can hold them: arrays as lists, names as text; of what it does not know, what Python writes for it."""
     value = single(value)
     if isinstance(value, dict):
-        return {name if isinstance(name, str) else str(single(name)): jsonable(inner) for name, inner in value.items()}
+        return {
+            name if isinstance(name, str) else str(single(name)): jsonable(inner)
+            for name, inner in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [jsonable(inner) for inner in value]
     if hasattr(value, "tolist"):
@@ -230,11 +299,18 @@ def environment(threads):
 def _said(settings):
     """What can be read of the settings: no vocabulary, and of whole paths, which name a machine's folders, the last part."""
     short = {name: value for name, value in settings.items() if name not in ("vocabulary", "seen")}
-    return {name: Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value for name, value in short.items()}
+    return {
+        name: Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+        for name, value in short.items()
+    }
 
 
 def _list(items):
-    return "<dl>" + "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in items.items()) + "</dl>"
+    return (
+        "<dl>"
+        + "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in items.items())
+        + "</dl>"
+    )
 
 
 def _text(text):

@@ -17,7 +17,8 @@ from minigrad.viz.replay import replay
 
 MOST_OPS = 2000
 MOST_NUMBERS = 250_000  # on a page: about two megabytes
-SIDES = (64, 32, 16, 8, 4)  # of a matrix at most so many rows and columns are shown, the fewer the more matrices there are
+# of a matrix at most so many rows and columns are shown, the fewer the more matrices there are
+SIDES = (64, 32, 16, 8, 4)
 SLICES = 16  # and of more axes than two at most so many matrices
 
 
@@ -44,7 +45,8 @@ def page_of(loss, model=None, gradient=None, names=None):
         )
     title = f"The reverse pass, step by step: {len(steps)} step{'s' * (len(steps) != 1)}"
     data = as_data(vertices, steps, model, names or {})
-    script = "\n".join(map(beside, ("figures.js", "layers.js", "drawing.js", "stepper.js")))  # the last one begins
+    # the last one begins
+    script = "\n".join(map(beside, ("figures.js", "layers.js", "drawing.js", "stepper.js")))
     return page(title, BODY.format(title=html.escape(title)), data, script, beside("stepper.css"))
 
 
@@ -110,7 +112,13 @@ def as_data(vertices, steps, model, names):
     return {
         "nodes": nodes,
         "groups": groups,
-        "steps": [{"node": place[s.vertex], "shares": [_share(s, share, i, place, arrays, rules) for i, share in with_places(s)]} for s in steps],
+        "steps": [
+            {
+                "node": place[s.vertex],
+                "shares": [_share(s, share, i, place, arrays, rules) for i, share in with_places(s)],
+            }
+            for s in steps
+        ],
         "rules": [rule for _, rule in rules.values()],
         "arrays": arrays.data(),
     }
@@ -132,7 +140,9 @@ def _buffers(model):
 
 def _names(vertices, names):
     """{vertex: what it is called}. Leaves that nobody named are numbered."""
-    given = {id(held): name for name, tensor in names.items() for held in (tensor, getattr(tensor, "data", tensor))}
+    given = {
+        id(held): name for name, tensor in names.items() for held in (tensor, getattr(tensor, "data", tensor))
+    }
     found = {v: v.name for v in vertices}
     for v in vertices:
         for arg, parent in zip(v.node.args if v.node else (), v.parents, strict=True):
@@ -200,20 +210,34 @@ def setting(vertex, rule):
     told = [
         f"{letter_of(rule, i)}={_short(arg)}"
         for i, arg in enumerate(vertex.node.args)
-        if not isinstance(arg, (Value, Node, np.ndarray)) and isinstance(arg, (bool, int, float, str, tuple, slice, np.generic))
+        if not isinstance(arg, (Value, Node, np.ndarray))
+        and isinstance(arg, (bool, int, float, str, tuple, slice, np.generic))
     ]
-    told += [f"{name}={_short(value)}" for name, value in vertex.node.kwargs.items() if value is not None and value is not False]
+    told += [
+        f"{name}={_short(value)}"
+        for name, value in vertex.node.kwargs.items()
+        if value is not None and value is not False
+    ]
     return ", ".join(told)
 
 
 def _short(x):
     if isinstance(x, slice):
-        return ":".join("" if part is None else str(part) for part in ((x.start, x.stop) if x.step is None else (x.start, x.stop, x.step)))
+        return ":".join(
+            "" if part is None else str(part)
+            for part in ((x.start, x.stop) if x.step is None else (x.start, x.stop, x.step))
+        )
     if isinstance(x, tuple):
         return f"({', '.join(map(_short, x))}{',' * (len(x) == 1)})"
     if isinstance(x, np.ndarray):
         return f"an array {shape_of(x.shape)}"
-    return exact(x).replace("−", "-") if isinstance(x, (float, np.floating)) else "..." if x is Ellipsis else str(x)
+    return (
+        exact(x).replace("−", "-")
+        if isinstance(x, (float, np.floating))
+        else "..."
+        if x is Ellipsis
+        else str(x)
+    )
 
 
 def shape_text(value):
@@ -234,18 +258,30 @@ def groups_of(vertices, model):
     everything.
     """
     paths = {id(m): path for path, m in model.named_modules()} if model is not None else {}
-    kinds = {path: type(m).__name__ for path, m in model.named_modules() if _runs(m)} if model is not None else {}
+    kinds = (
+        {path: type(m).__name__ for path, m in model.named_modules() if _runs(m)} if model is not None else {}
+    )
     kinds[LOSS] = "outside the model"
     loss = _tail(vertices) if model is not None else ()
     groups, group_of, open_ = [{"label": "", "path": "", "parent": None, "items": []}], {}, [0]
     for v in (v for v in vertices if v.node is not None):
-        chain = [LOSS] if v in loss else [path for path in _chain(paths.get(id(v.module), "")) if path in kinds]
+        chain = (
+            [LOSS] if v in loss else [path for path in _chain(paths.get(id(v.module), "")) if path in kinds]
+        )
         kept = 0
         while kept < min(len(chain), len(open_) - 1) and groups[open_[kept + 1]]["path"] == chain[kept]:
             kept += 1
         del open_[kept + 1 :]
         for path in chain[kept:]:
-            groups.append({"label": _last_part(path, groups[open_[-1]]["path"]), "kind": kinds[path], "path": path, "parent": open_[-1], "items": []})
+            groups.append(
+                {
+                    "label": _last_part(path, groups[open_[-1]]["path"]),
+                    "kind": kinds[path],
+                    "path": path,
+                    "parent": open_[-1],
+                    "items": [],
+                }
+            )
             groups[open_[-1]]["items"].append([len(groups) - 1])
             open_.append(len(groups) - 1)
         group_of[v] = open_[-1]
@@ -317,14 +353,20 @@ class Arrays:
     def data(self):
         """Each as {"shape", "numbers", "shown", "low", "high", "strange"}, in reading order. Where a page would become too large,
         corners are shown: "shown" is then their shape."""
-        side = next((s for s in SIDES if sum(corner(a, s).size for a in self._arrays) <= MOST_NUMBERS), SIDES[-1])
+        side = next(
+            (s for s in SIDES if sum(corner(a, s).size for a in self._arrays) <= MOST_NUMBERS), SIDES[-1]
+        )
         return [_described(a, corner(a, side)) for a in self._arrays]
 
 
 def corner(array, side):
     """The first `side` rows and columns of the first so many matrices."""
     flat = array.reshape(-1, *array.shape[-2:]) if array.ndim > 2 else array
-    return flat[:SLICES, :side, :side] if array.ndim > 2 else flat[tuple(slice(None, side if array.ndim == 2 else side * 4) for _ in array.shape)]
+    return (
+        flat[:SLICES, :side, :side]
+        if array.ndim > 2
+        else flat[tuple(slice(None, side if array.ndim == 2 else side * 4) for _ in array.shape)]
+    )
 
 
 def _described(array, shown):

@@ -24,16 +24,29 @@ def chart(curves, caption, xlabel, ylabel, log=False, places=None, low=None, hig
     x           whole numbers, such as steps
     low, high   ends of the y axis, where the numbers should not decide
     """
-    curves = {name: [(x, y) for x, y in points if math.isfinite(y) and (y > 0 or not log)] for name, points in curves.items()}
+    curves = {
+        name: [(x, y) for x, y in points if math.isfinite(y) and (y > 0 or not log)]
+        for name, points in curves.items()
+    }
     points = [point for one in curves.values() for point in one]
     if not points:
         return f"<figure><figcaption>{caption}</figcaption><p>Nothing was measured.</p></figure>"
-    x, y = _axis([x for x, _ in points], LEFT, WIDTH - RIGHT, whole=True), _axis([y for _, y in points], HEIGHT - BOTTOM, TOP, log, low, high)
-    colours = {name: f"hsl({(210 + 360 * i / len(curves)) % 360:.0f} 65% var(--tone))" for i, name in enumerate(curves)}
+    x, y = (
+        _axis([x for x, _ in points], LEFT, WIDTH - RIGHT, whole=True),
+        _axis([y for _, y in points], HEIGHT - BOTTOM, TOP, log, low, high),
+    )
+    colours = {
+        name: f"hsl({(210 + 360 * i / len(curves)) % 360:.0f} 65% var(--tone))"
+        for i, name in enumerate(curves)
+    }
     drawn = "".join(_curve(x, y, thinned(one), colours[name], len(one) < 20) for name, one in curves.items())
     drawing = _grid(x, y, log, places) + drawn + _words(xlabel, ylabel)
     picture = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(caption)}; the numbers stand below">{drawing}</svg>'
-    names = "".join(f"<li>{_swatch(colours[name])}{html.escape(name)}</li>" for name in curves) if len(curves) > 1 else ""
+    names = (
+        "".join(f"<li>{_swatch(colours[name])}{html.escape(name)}</li>" for name in curves)
+        if len(curves) > 1
+        else ""
+    )
     return f'<figure><figcaption>{caption}</figcaption>{picture}<ul class="names">{names}</ul>{_numbers(curves, xlabel, places)}</figure>'
 
 
@@ -54,7 +67,9 @@ class _axis:
         if self.low == self.high:
             self.low, self.high = self.low - 0.5, self.high + 0.5
         self.start, self.end = start, end
-        self.ticks = _powers(self.low, self.high) if log else _round(self.low, self.high, least=1 if whole else 0)
+        self.ticks = (
+            _powers(self.low, self.high) if log else _round(self.low, self.high, least=1 if whole else 0)
+        )
 
     def __call__(self, value):
         return self.start + (self.scale(value) - self.low) / (self.high - self.low) * (self.end - self.start)
@@ -78,17 +93,39 @@ def _powers(low, high):
 
 def _curve(x, y, points, colour, dots):
     line = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in points)
-    marks = "".join(f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="3" style="fill: {colour}"/>' for a, b in points) if dots else ""
+    marks = (
+        "".join(f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="3" style="fill: {colour}"/>' for a, b in points)
+        if dots
+        else ""
+    )
     return f'<polyline class="curve" style="stroke: {colour}" points="{line}"/>{marks}'
 
 
 def _grid(x, y, log, places):
-    lines = "".join(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(t):.1f}" y2="{y(t):.1f}"/>' for t in y.ticks)
-    texts = "".join(f'<text x="{LEFT - 6}" y="{y(t) + 4:.1f}" text-anchor="end">{t:.3g}</text>' for t in y.ticks)
+    lines = "".join(
+        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(t):.1f}" y2="{y(t):.1f}"/>'
+        for t in y.ticks
+    )
+    texts = "".join(
+        f'<text x="{LEFT - 6}" y="{y(t) + 4:.1f}" text-anchor="end">{t:.3g}</text>' for t in y.ticks
+    )
     if places is None:
-        return lines + texts + "".join(f'<text x="{x(t):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{t:g}</text>' for t in x.ticks)
+        return (
+            lines
+            + texts
+            + "".join(
+                f'<text x="{x(t):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{t:g}</text>'
+                for t in x.ticks
+            )
+        )
     at = HEIGHT - BOTTOM + 16
-    return lines + texts + "".join(f'<text x="{x(i):.1f}" y="{at}" text-anchor="middle">{i + 1}</text>' for i in range(len(places)))
+    return (
+        lines
+        + texts
+        + "".join(
+            f'<text x="{x(i):.1f}" y="{at}" text-anchor="middle">{i + 1}</text>' for i in range(len(places))
+        )
+    )
 
 
 def _words(xlabel, ylabel):
@@ -106,8 +143,20 @@ def _swatch(colour):
 def _numbers(curves, xlabel, places):
     """A table of up to a dozen places, evenly chosen, folded away."""
     every = sorted({x for points in curves.values() for x, _ in points})
-    some = every if places else [every[round(i * (len(every) - 1) / 11)] for i in range(12)] if len(every) > 12 else every
-    rows = [[places[x] if places else f"{x:g}", *(f"{dict(points)[x]:.3g}" if x in dict(points) else "" for points in curves.values())] for x in some]
+    some = (
+        every
+        if places
+        else [every[round(i * (len(every) - 1) / 11)] for i in range(12)]
+        if len(every) > 12
+        else every
+    )
+    rows = [
+        [
+            places[x] if places else f"{x:g}",
+            *(f"{dict(points)[x]:.3g}" if x in dict(points) else "" for points in curves.values()),
+        ]
+        for x in some
+    ]
     return f"<details><summary>the numbers</summary>{table([xlabel, *curves], rows)}</details>"
 
 
@@ -115,7 +164,9 @@ def table(head, rows):
     """An HTML table of texts, the first column naming the rows."""
     first = "".join(f'<th scope="col">{html.escape(str(cell))}</th>' for cell in head)
     rest = "".join(
-        f'<tr><th scope="row">{html.escape(str(name))}</th>' + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells) + "</tr>"
+        f'<tr><th scope="row">{html.escape(str(name))}</th>'
+        + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells)
+        + "</tr>"
         for name, *cells in rows
     )
     head = f"<thead><tr>{first}</tr></thead>" if any(head) else ""

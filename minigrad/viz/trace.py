@@ -16,8 +16,26 @@ from minigrad.autograd import Node, Value, name_of, oldest_first
 from minigrad.modes import Mode, current_module, definitions, tracing
 from minigrad.nn import Module, Parameter
 
-REDUCTIONS = {np.sum, np.amax, np.amin, np.prod, np.cumsum, np.any, np.all, np.argmax, np.argmin, primitives.norm}
-ELEMENTWISE = {primitives.sigmoid, primitives.erf, primitives.erfc, primitives.softplus, primitives.relu, primitives.quotient}
+REDUCTIONS = {
+    np.sum,
+    np.amax,
+    np.amin,
+    np.prod,
+    np.cumsum,
+    np.any,
+    np.all,
+    np.argmax,
+    np.argmin,
+    primitives.norm,
+}
+ELEMENTWISE = {
+    primitives.sigmoid,
+    primitives.erf,
+    primitives.erfc,
+    primitives.softplus,
+    primitives.relu,
+    primitives.quotient,
+}
 
 
 @dataclass(frozen=True)
@@ -62,7 +80,9 @@ def trace_call(fun, model, *inputs, values=False, outside="", **kwargs):
 
     outside  the name for steps that no module ran, such as "the loss"
     """
-    modules = {id(m): (path, type(m).__name__) for path, m in model.named_modules()} if model is not None else {}
+    modules = (
+        {id(m): (path, type(m).__name__) for path, m in model.named_modules()} if model is not None else {}
+    )
     named = (*model.named_buffers(), *model.named_parameters()) if model is not None else ()
     held = {_address(t.data): (name, isinstance(t, Parameter)) for name, t in named}
     steps = []
@@ -92,7 +112,9 @@ def _step(path, op, arrays, value, held, keep_value):
 
 def _inputs(op, args):
     """The arguments that are values, not settings such as an axis: arrays, and for elementwise functions numbers too."""
-    kinds = (np.ndarray, np.generic, float, int) if isinstance(op, np.ufunc) or op is np.where else (np.ndarray,)
+    kinds = (
+        (np.ndarray, np.generic, float, int) if isinstance(op, np.ufunc) or op is np.where else (np.ndarray,)
+    )
     return [a for a in _flat(args) if isinstance(a, kinds)]
 
 
@@ -118,15 +140,23 @@ class Trace:
 
     def __init__(self, steps, kinds, model=None):
         self.steps, self.kinds, self._model = steps, kinds, model
-        self.root, self._runs = "", [steps]  # the module that all steps ran in; they themselves, in parts if others ran meanwhile
+        # the module that all steps ran in; they themselves, in parts if others ran meanwhile
+        self.root, self._runs = "", [steps]
 
     def __getitem__(self, path):
         """The part of the module with that path, counted from the model also where this is a part already."""
-        split = (groupby(run, lambda step: step.module == path or step.module.startswith(path + ".")) for run in self._runs)
+        split = (
+            groupby(run, lambda step: step.module == path or step.module.startswith(path + "."))
+            for run in self._runs
+        )
         runs = [list(group) for parts in split for inside, group in parts if inside]
         if not runs:
-            known = ", ".join(dict.fromkeys(_next_name(step.module, "") for step in self.steps if step.module))
-            raise KeyError(f"no step ran in a module {path!r}; the outermost ones are {known or 'none'} (more levels: --depth, text(depth)).")
+            known = ", ".join(
+                dict.fromkeys(_next_name(step.module, "") for step in self.steps if step.module)
+            )
+            raise KeyError(
+                f"no step ran in a module {path!r}; the outermost ones are {known or 'none'} (more levels: --depth, text(depth))."
+            )
         part = Trace([step for run in runs for step in run], self.kinds, self._model)
         part.root, part._runs = path, runs
         return part
@@ -177,7 +207,15 @@ class Trace:
         met.add(path)
         costs = (amount(sum(step.flops for step in steps)), amount(sum(step.bytes for step in steps)))
         title = f"{title} {self.kinds.get(path, '')}".rstrip() + again
-        return title, _shape(_comes_in(steps)), _shape(last.output), self._parameters(path), *costs, _figure(last.mean), _figure(last.std)
+        return (
+            title,
+            _shape(_comes_in(steps)),
+            _shape(last.output),
+            self._parameters(path),
+            *costs,
+            _figure(last.mean),
+            _figure(last.std),
+        )
 
     def _parameters(self, path):
         """How many numbers train in a module, each once, whether or not a step of the pass used them."""
@@ -189,7 +227,10 @@ def _table(rows):
     """Lines with the first column flush left and the others flush right, each as wide as its longest cell."""
     first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
     for title, *cells in rows:
-        yield (f"{title:{first}s}" + "".join(f"  {cell:>{width}s}" for cell, width in zip(cells, others, strict=True))).rstrip()
+        yield (
+            f"{title:{first}s}"
+            + "".join(f"  {cell:>{width}s}" for cell, width in zip(cells, others, strict=True))
+        ).rstrip()
 
 
 def _step_row(step, level):
@@ -208,7 +249,12 @@ def _next_name(path, above):
 
 def _comes_in(steps):
     """The shape of the first argument that is no parameter, no buffer and no number: the data."""
-    shapes = (shape for step in steps for shape, name in zip(step.inputs, step.weights, strict=True) if shape and not name)
+    shapes = (
+        shape
+        for step in steps
+        for shape, name in zip(step.inputs, step.weights, strict=True)
+        if shape and not name
+    )
     return next(shapes, ())
 
 
@@ -217,7 +263,11 @@ def _shapes(shapes):
     text = " ".join(map(_shape, shapes))
     if len(text) <= 28:
         return text
-    return f"{len(shapes)} of {_shape(shapes[0])}" if len(set(shapes)) == 1 else f"{_shape(shapes[0])} ... ({len(shapes)})"
+    return (
+        f"{len(shapes)} of {_shape(shapes[0])}"
+        if len(set(shapes)) == 1
+        else f"{_shape(shapes[0])} ... ({len(shapes)})"
+    )
 
 
 def _shape(shape):

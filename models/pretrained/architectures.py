@@ -41,12 +41,13 @@ class Architecture:
                 f"(it has {', '.join(map(repr, fine)) or 'none'}). Use another model."
             )
 
-
     def positive(self, name, default):
         """A number above 0 of the configuration, or the default where it says nothing."""
         value = self.config.get(name)
         if value is not None and not (type(value) in (int, float) and 0 < value < float("inf")):
-            raise FileProblem(f"The configuration says {name} = {value!r}, where a number above 0 is needed. Is the file whole?")
+            raise FileProblem(
+                f"The configuration says {name} = {value!r}, where a number above 0 is needed. Is the file whole?"
+            )
         return default if value is None else value
 
 
@@ -103,7 +104,9 @@ class GPT2(Architecture):
         self.refuse("scale_attn_weights", True)
         self.refuse("scale_attn_by_inverse_layer_idx", False)
         self.refuse("tie_word_embeddings", True)
-        model = GPT(c["vocab_size"], c["n_embd"], c["n_head"], layers, c["n_positions"], 0.0, d_ff=c.get("n_inner"))
+        model = GPT(
+            c["vocab_size"], c["n_embd"], c["n_head"], layers, c["n_positions"], 0.0, d_ff=c.get("n_inner")
+        )
         return with_eps(model, self.positive("layer_norm_epsilon", 1e-5))
 
 
@@ -140,7 +143,9 @@ class LlamaLike(Architecture):
         self.refuse("mlp_bias", False)
         scaling = c.get("rope_scaling") or rope
         if scaling.get("rope_type", scaling.get("type", "default")) != "default":
-            raise FileProblem(f"The configuration stretches the rotary positions ({scaling}), which our Llama does not. Use another model.")
+            raise FileProblem(
+                f"The configuration stretches the rotary positions ({scaling}), which our Llama does not. Use another model."
+            )
         theta = rope.get("rope_theta") or self.positive("rope_theta", 10000.0)
         return Llama(c["vocab_size"], c["hidden_size"], c["num_attention_heads"], layers, self.kv_heads(), c["intermediate_size"],
                      c["max_position_embeddings"], 0.0, theta, "halves", self.positive("rms_norm_eps", 1e-6),
@@ -154,7 +159,9 @@ def architecture(config, where):
     """The Architecture of a configuration; a sentence for one that we do not have."""
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in KNOWN:
-        raise FileProblem(f"{where} is a model of type {kind!r}; the types that are read are {', '.join(KNOWN)}.")
+        raise FileProblem(
+            f"{where} is a model of type {kind!r}; the types that are read are {', '.join(KNOWN)}."
+        )
     return KNOWN[kind](config)
 
 

@@ -23,7 +23,9 @@ class Folder:
         self.path = Path(path)
         self.config = load_json(self.path / "config.json")
         if not isinstance(self.config, dict):
-            raise FileProblem(f"{self.path / 'config.json'} must hold an object, it holds a {type(self.config).__name__}.")
+            raise FileProblem(
+                f"{self.path / 'config.json'} must hold an object, it holds a {type(self.config).__name__}."
+            )
         self.tensors = {}
         for file in self._files():
             self.tensors |= header(file)
@@ -35,8 +37,12 @@ class Folder:
         if index.exists():
             named = load_json(index)
             names = named.get("weight_map") if isinstance(named, dict) else None
-            if not isinstance(names, dict) or not all(isinstance(n, str) and Path(n).name == n for n in names.values()):
-                raise FileProblem(f"{index} names no files of this folder in a weight_map; download the folder again.")
+            if not isinstance(names, dict) or not all(
+                isinstance(n, str) and Path(n).name == n for n in names.values()
+            ):
+                raise FileProblem(
+                    f"{index} names no files of this folder in a weight_map; download the folder again."
+                )
             return [self.path / name for name in sorted(set(names.values()))]
         single = self.path / "model.safetensors"
         if single.exists() or not [*self.path.glob("pytorch_model*.bin")]:
@@ -48,7 +54,11 @@ class Folder:
 
     def read(self, name):
         file, dtype, shape, start = self.tensors[name]
-        array = np.memmap(file, DTYPES[dtype], "c", start, shape) if 0 not in shape else np.zeros(shape, DTYPES[dtype])
+        array = (
+            np.memmap(file, DTYPES[dtype], "c", start, shape)
+            if 0 not in shape
+            else np.zeros(shape, DTYPES[dtype])
+        )
         return float32(array.view(np.ndarray), dtype == "BF16")
 
 
@@ -65,12 +75,24 @@ def header(file):
             length = int.from_bytes(opened.read(8), "little")
             entries = json.loads(opened.read(length))
     except (OSError, ValueError, SafetensorError) as error:
-        raise FileProblem(f"{file} is not a whole safetensors file ({error}); it may have been cut off. Download it again.") from None
+        raise FileProblem(
+            f"{file} is not a whole safetensors file ({error}); it may have been cut off. Download it again."
+        ) from None
     entries.pop("__metadata__", None)
-    odd = [f"{name} ({entry['dtype']})" for name, entry in entries.items() if entry["dtype"] not in DTYPES and "position_ids" not in name]
+    odd = [
+        f"{name} ({entry['dtype']})"
+        for name, entry in entries.items()
+        if entry["dtype"] not in DTYPES and "position_ids" not in name
+    ]
     if odd:
-        raise FileProblem(f"{file} holds numbers of types that are not read: {', '.join(odd[:3])}; floats of 16, 32 and 64 bits are.")
-    return {name: (file, e["dtype"], tuple(e["shape"]), 8 + length + e["data_offsets"][0]) for name, e in entries.items() if e["dtype"] in DTYPES}
+        raise FileProblem(
+            f"{file} holds numbers of types that are not read: {', '.join(odd[:3])}; floats of 16, 32 and 64 bits are."
+        )
+    return {
+        name: (file, e["dtype"], tuple(e["shape"]), 8 + length + e["data_offsets"][0])
+        for name, e in entries.items()
+        if e["dtype"] in DTYPES
+    }
 
 
 def float32(array, is_bfloat16=False):

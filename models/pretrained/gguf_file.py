@@ -35,7 +35,9 @@ class GGUF:
         # plain values: the package keeps an array for each token of the vocabulary, a hundred megabytes in all
         self.said = {name: field.contents() for name, field in reader.fields.items()}
         self.tensors = {tensor.name: tensor for tensor in reader.tensors}
-        self.shapes = {name: tuple(int(n) for n in reversed(tensor.shape)) for name, tensor in self.tensors.items()}
+        self.shapes = {
+            name: tuple(int(n) for n in reversed(tensor.shape)) for name, tensor in self.tensors.items()
+        }
         self.config = self._config()
 
     def get(self, name, default=None):
@@ -47,7 +49,9 @@ class GGUF:
         found = {name: value for name, value in found.items() if value is not None}
         if found.pop("rope_type", "none") != "none":
             found["rope_scaling"] = {"rope_type": self.get(f"{kind}.rope.scaling.type")}
-        vocabulary, types = (self.shapes.get(f"{name}.weight", (0,))[0] for name in ("token_embd", "token_types"))
+        vocabulary, types = (
+            self.shapes.get(f"{name}.weight", (0,))[0] for name in ("token_embd", "token_types")
+        )
         return {"model_type": kind, "vocab_size": vocabulary, "type_vocab_size": types, "tie_word_embeddings": "output.weight" not in self.shapes or kind == "gpt2", **found}  # fmt: skip
 
     def read(self, name):
@@ -60,9 +64,13 @@ class GGUF:
         out, step = np.empty(shape, np.float32), max(1, BLOCK // shape[-1])
         try:
             for start in range(0, len(out), step):
-                out[start : start + step] = quants.dequantize(tensor.data[start : start + step], tensor.tensor_type)
+                out[start : start + step] = quants.dequantize(
+                    tensor.data[start : start + step], tensor.tensor_type
+                )
         except NotImplementedError:
-            raise FileProblem(f"{self.path}: the numbers of {name} are {tensor.tensor_type.name}, which the package gguf cannot read yet.") from None
+            raise FileProblem(
+                f"{self.path}: the numbers of {name} are {tensor.tensor_type.name}, which the package gguf cannot read yet."
+            ) from None
         return out
 
 
@@ -71,11 +79,16 @@ def opened(path):
     try:
         import gguf
     except ImportError:
-        raise FileProblem(f"{path} is a GGUF file, which the package gguf reads; it is not installed. Type: pip install gguf") from None
+        raise FileProblem(
+            f"{path} is a GGUF file, which the package gguf reads; it is not installed. Type: pip install gguf"
+        ) from None
     try:
         reader = gguf.GGUFReader(path, "c")  # what is changed in memory stays there
     except FileNotFoundError:
         raise FileProblem(f"There is no file {path}.") from None
-    except Exception as error:  # the package reads whatever stands there, and fails in as many ways as there are broken files
-        raise FileProblem(f"{path} is not a whole GGUF file ({error}); it may have been cut off. Download it again.") from None
+    except Exception as error:
+        # the package reads whatever stands there, and fails in as many ways as there are broken files
+        raise FileProblem(
+            f"{path} is not a whole GGUF file ({error}); it may have been cut off. Download it again."
+        ) from None
     return reader

@@ -1,6 +1,6 @@
 """Weights kept in two bytes a number, computed with in float32. Knows matrices, no model: half the memory, and more work a token.
 
-    float16    11 bits of accuracy, nothing above 65,504        bfloat16    8 bits, and the range of float32
+float16    11 bits of accuracy, nothing above 65,504        bfloat16    8 bits, and the range of float32
 """
 
 import numpy as np
@@ -8,7 +8,8 @@ import numpy as np
 from minigrad import Tensor, is_grad_enabled
 from minigrad.nn import Embedding, Linear, Module
 
-BLOCK = 1 << 16  # numbers that are float32 at once: 256 KiB, which with what is made on the way stays in the processor's cache
+# numbers that are float32 at once: 256 KiB, which with what is made on the way stays in the processor's cache
+BLOCK = 1 << 16
 
 
 class Packed(Module):
@@ -32,7 +33,9 @@ class Packed(Module):
     def project(self, x):
         """x W^T + b: so many rows of W at a time as fit into the cache."""
         if is_grad_enabled() and x.requires_grad:
-            raise ValueError("Packed weights are for answering, under no_grad; to train, load the model with storage='float32'.")
+            raise ValueError(
+                "Packed weights are for answering, under no_grad; to train, load the model with storage='float32'."
+            )
         flat, (out, width) = x.data.reshape(-1, x.shape[-1]), self.numbers.shape
         y, step = np.empty((len(flat), out), np.float32), max(1, BLOCK // width)
         for start in range(0, out, step):
@@ -46,7 +49,9 @@ def pack(array, storage):
     """float16, or the upper halves of float32 rounded to the nearest, of two equally near the even one, as uint16."""
     if storage == "float16":
         if not np.abs(array).max(initial=0) <= np.finfo(np.float16).max:
-            raise ValueError("The weights hold numbers above 65,504, the largest float16, or a NaN; take storage='bfloat16'.")
+            raise ValueError(
+                "The weights hold numbers above 65,504, the largest float16, or a NaN; take storage='bfloat16'."
+            )
         return array.astype(np.float16)
     bits = np.ascontiguousarray(array).view(np.uint32)
     return ((bits + (0x7FFF + (bits >> 16 & 1))) >> 16).astype(np.uint16)

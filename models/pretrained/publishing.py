@@ -18,7 +18,9 @@ def publish(model, folder):
     """
     if not isinstance(model, GPT):
         kind = type(model).__name__
-        raise ValueError(f"publish writes a GPT as GPT-2's folder; a {kind} has no such form. Its state goes through models.torch_states.")
+        raise ValueError(
+            f"publish writes a GPT as GPT-2's folder; a {kind} has no such form. Its state goes through models.torch_states."
+        )
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:

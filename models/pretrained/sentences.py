@@ -14,7 +14,9 @@ def embed(published, sentences, batch_size=32):
     if isinstance(sentences, str):
         raise TypeError(f"embed takes a list of sentences, got one string; write [{sentences[:20]!r}].")
     if not hasattr(published.model, "encode"):
-        raise ValueError(f"Sentences are embedded by an encoder, such as minilm; a {type(published.model).__name__} writes on.")
+        raise ValueError(
+            f"Sentences are embedded by an encoder, such as minilm; a {type(published.model).__name__} writes on."
+        )
     rows = [published.tokenizer.encode(sentence) for sentence in sentences]
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
     out = np.empty((len(rows), published.config["hidden_size"]), np.float32)

@@ -36,14 +36,20 @@ class Tokenizer:
     def chat(self, messages):
         """The text of a talk, [{"role": "user", "content": "..."}, ...], up to where the answer begins."""
         if not self.template:
-            raise FileProblem("This model has no chat template: it continues text, and was not trained to answer.")
+            raise FileProblem(
+                "This model has no chat template: it continues text, and was not trained to answer."
+            )
         try:
             from jinja2 import TemplateError
             from jinja2.sandbox import ImmutableSandboxedEnvironment
         except ImportError:
-            raise FileProblem("Chat templates are written for the package jinja2, which is not installed. Type: pip install jinja2") from None
+            raise FileProblem(
+                "Chat templates are written for the package jinja2, which is not installed. Type: pip install jinja2"
+            ) from None
         try:  # the template is a stranger's: the sandbox lets it write text and nothing else
-            template = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(self.template)
+            template = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(
+                self.template
+            )
             return template.render(messages=messages, add_generation_prompt=True, **self.special)
         except (TemplateError, TypeError, ValueError) as error:
             raise FileProblem(f"The model's chat template cannot be followed: {error}") from None
@@ -59,7 +65,8 @@ def streamed(tokenizer, numbers):
             yield ""
             continue
         yield text[len(shown) :]
-        seen = seen[-KEPT:] if len(seen) > 4 * KEPT else seen  # to decode all from the beginning would take the square of the length
+        # to decode all from the beginning would take the square of the length
+        seen = seen[-KEPT:] if len(seen) > 4 * KEPT else seen
         shown = text = tokenizer.decode(seen)
     yield text[len(shown) :]
 
@@ -72,17 +79,37 @@ def tokenizer_of(source):
 def of_folder(source):
     path = source.path
     settings = load_json(path / "tokenizer_config.json") if (path / "tokenizer_config.json").exists() else {}
-    limit = load_json(path / "sentence_bert_config.json").get("max_seq_length") if (path / "sentence_bert_config.json").exists() else None
-    limit = limit or (source.config.get("max_position_embeddings") if source.config.get("model_type") == "bert" else None)
+    limit = (
+        load_json(path / "sentence_bert_config.json").get("max_seq_length")
+        if (path / "sentence_bert_config.json").exists()
+        else None
+    )
+    limit = limit or (
+        source.config.get("max_position_embeddings") if source.config.get("model_type") == "bert" else None
+    )
     if (path / "tokenizer.json").exists() and package():
-        special = {key: text_of(settings.get(key)) for key in ("bos_token", "eos_token", "unk_token", "pad_token") if settings.get(key)}
+        special = {
+            key: text_of(settings.get(key))
+            for key in ("bos_token", "eos_token", "unk_token", "pad_token")
+            if settings.get(key)
+        }
         end = source.config.get("eos_token_id")
-        return Tokenizer(read(path / "tokenizer.json"), limit, end if isinstance(end, list) else [end] * (end is not None), template_of(path, settings), special)
+        return Tokenizer(
+            read(path / "tokenizer.json"),
+            limit,
+            end if isinstance(end, list) else [end] * (end is not None),
+            template_of(path, settings),
+            special,
+        )
     if (path / "vocab.txt").exists():
         return WordPiece(path / "vocab.txt", settings.get("do_lower_case", True), limit)
     if (path / "tokenizer.json").exists():
-        raise FileProblem(f"{path / 'tokenizer.json'} is read by the package tokenizers, which is not installed. Type: pip install tokenizers")
-    raise FileProblem(f"{path} holds no tokenizer.json and no vocab.txt, so text cannot become tokens; download them beside the weights.")
+        raise FileProblem(
+            f"{path / 'tokenizer.json'} is read by the package tokenizers, which is not installed. Type: pip install tokenizers"
+        )
+    raise FileProblem(
+        f"{path} holds no tokenizer.json and no vocab.txt, so text cannot become tokens; download them beside the weights."
+    )
 
 
 def text_of(token):
@@ -122,7 +149,9 @@ def of_gguf(source):
     if not tokens:
         raise FileProblem(f"{source.path} holds no vocabulary, so text cannot become tokens.")
     if kind == "bert":
-        return WordPiece([unspaced(token) for token in tokens], True, source.config.get("max_position_embeddings"))
+        return WordPiece(
+            [unspaced(token) for token in tokens], True, source.config.get("max_position_embeddings")
+        )
     cut = source.get("tokenizer.ggml.pre", "default")
     if kind != "gpt2" or cut not in CUTS:
         raise FileProblem(
@@ -130,10 +159,16 @@ def of_gguf(source):
             "Take the model as a folder with a tokenizer.json."
         )
     if not package():
-        raise FileProblem("The vocabulary inside a GGUF file is read with the package tokenizers, which is not installed. Type: pip install tokenizers")
+        raise FileProblem(
+            "The vocabulary inside a GGUF file is read with the package tokenizers, which is not installed. Type: pip install tokenizers"
+        )
     bos, eos = (source.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos"))
-    special = {f"{name}_token": tokens[number] for name, number in (("bos", bos), ("eos", eos)) if number is not None}
-    inner = byte_pairs(tokens, source.get("tokenizer.ggml.merges"), source.get("tokenizer.ggml.token_type"), CUTS[cut])
+    special = {
+        f"{name}_token": tokens[number] for name, number in (("bos", bos), ("eos", eos)) if number is not None
+    }
+    inner = byte_pairs(
+        tokens, source.get("tokenizer.ggml.merges"), source.get("tokenizer.ggml.token_type"), CUTS[cut]
+    )
     return Tokenizer(inner, None, [eos] * (eos is not None), source.get("tokenizer.chat_template"), special)
 
 
@@ -146,10 +181,22 @@ def byte_pairs(tokens, merges, types, digits_alone):
     cuts = [pre_tokenizers.Digits(individual_digits=True)] if digits_alone else []
     inner.pre_tokenizer = pre_tokenizers.Sequence([*cuts, pre_tokenizers.ByteLevel(add_prefix_space=False)])
     inner.decoder = decoders.ByteLevel()
-    inner.add_special_tokens([AddedToken(token, special=True) for token, kind in zip(tokens, types or (), strict=False) if kind == CONTROL])
+    inner.add_special_tokens(
+        [
+            AddedToken(token, special=True)
+            for token, kind in zip(tokens, types or (), strict=False)
+            if kind == CONTROL
+        ]
+    )
     return inner
 
 
 def unspaced(token):
     """GGUF marks where a word begins, with ▁; WordPiece where it goes on, with ##."""
-    return token if token.startswith("[") and token.endswith("]") else token[1:] if token.startswith("▁") else f"##{token}"
+    return (
+        token
+        if token.startswith("[") and token.endswith("]")
+        else token[1:]
+        if token.startswith("▁")
+        else f"##{token}"
+    )

@@ -10,7 +10,14 @@ import numpy as np
 from minigrad.saving import FileProblem
 
 LONGEST = 100  # characters of a word; a longer one is unknown
-CHINESE = ((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F))
+CHINESE = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
 
 
 class WordPiece:
@@ -24,7 +31,9 @@ class WordPiece:
         self.lower, self.max_len = lower, max_len
         missing = [name for name in ("[CLS]", "[SEP]", "[UNK]") if name not in self.number]
         if missing:
-            raise FileProblem(f"The vocabulary of {len(self.tokens)} pieces has no {', '.join(missing)}; it is not one of BERT's.")
+            raise FileProblem(
+                f"The vocabulary of {len(self.tokens)} pieces has no {', '.join(missing)}; it is not one of BERT's."
+            )
 
     def encode(self, text, special=True):
         """The numbers of a text, an array (T,)."""
@@ -63,7 +72,9 @@ def words(text, lower):
     text = "".join(" " if is_space(c) else c for c in text if not is_hidden(c))
     text = "".join(f" {c} " if any(a <= ord(c) <= b for a, b in CHINESE) else c for c in text)
     if lower:
-        text = "".join(c for c in unicodedata.normalize("NFD", text).lower() if unicodedata.category(c) != "Mn")
+        text = "".join(
+            c for c in unicodedata.normalize("NFD", text).lower() if unicodedata.category(c) != "Mn"
+        )
     return "".join(f" {c} " if is_sign(c) else c for c in text).split()
 
 
@@ -76,4 +87,10 @@ def is_hidden(c):
 
 
 def is_sign(c):
-    return c.isascii() and not c.isalnum() and c.isprintable() and c != " " or unicodedata.category(c).startswith("P")
+    return (
+        c.isascii()
+        and not c.isalnum()
+        and c.isprintable()
+        and c != " "
+        or unicodedata.category(c).startswith("P")
+    )

@@ -33,7 +33,9 @@ def find(name):
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise RecipeProblem(f"the recipe {name} cannot be loaded: {_place(error, name)}{type(error).__name__}: {error}") from error
+        raise RecipeProblem(
+            f"the recipe {name} cannot be loaded: {_place(error, name)}{type(error).__name__}: {error}"
+        ) from error
     recipe = _recipe_in(module)
     recipe.name, recipe.file = recipe.name or Path(name).stem, str(Path(name).resolve())
     return recipe
@@ -41,16 +43,26 @@ def find(name):
 
 def _place(error, name):
     """The innermost line of the recipe's own file that is to blame."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name == Path(name).name]
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).name == Path(name).name
+    ]
     line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
     return f"line {line}: " if line else ""
 
 
 def _recipe_in(module):
     """The last class of a module that extends Recipe."""
-    own = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Recipe) and v.__module__ == module.__name__]
+    own = [
+        v
+        for v in vars(module).values()
+        if isinstance(v, type) and issubclass(v, Recipe) and v.__module__ == module.__name__
+    ]
     if not own:
-        raise RecipeProblem(f"{module.__file__} defines no recipe; it needs a class that extends minigrad.trainer.Recipe.")
+        raise RecipeProblem(
+            f"{module.__file__} defines no recipe; it needs a class that extends minigrad.trainer.Recipe."
+        )
     return own[-1]
 
 
@@ -61,7 +73,9 @@ def load_run(folder):
     _check_sizes(config["settings"], folder)
     recipe, model = untrained(config, folder)
     if not (folder / WEIGHTS).exists():
-        raise RecipeProblem(f"the run {folder} was stopped before it had saved anything. To begin it again: python -m minigrad.train --resume {folder}")
+        raise RecipeProblem(
+            f"the run {folder} was stopped before it had saved anything. To begin it again: python -m minigrad.train --resume {folder}"
+        )
     model.load_state_dict(saving.load_tensors(folder / WEIGHTS))
     return recipe, model.eval()
 
@@ -70,22 +84,33 @@ def _check_sizes(settings, folder):
     """A sentence where settings ask for a model far larger than the weights that were saved: it would fill the memory first."""
     size = {name: value for name, value in settings.items() if isinstance(value, int)}
     width, layers = size.get("d_model", 1), size.get("layers", 1)
-    stacked = layers * max(100, width * max(width, size.get("d_ff", 1)))  # names and numbers of each layer take more
-    places = width * max(size.get(name, 1) for name in ("context", "length", "digits", "distance", "vocab_size"))
+    # names and numbers of each layer take more
+    stacked = layers * max(100, width * max(width, size.get("d_ff", 1)))
+    places = width * max(
+        size.get(name, 1) for name in ("context", "length", "digits", "distance", "vocab_size")
+    )
     saved = (folder / WEIGHTS).stat().st_size if (folder / WEIGHTS).is_file() else math.inf
     if stacked > saved or places > saved + ALLOWED:
-        raise RecipeProblem(f"{folder / 'config.json'} does not fit {WEIGHTS}, which is far smaller than the model it asks for.")
+        raise RecipeProblem(
+            f"{folder / 'config.json'} does not fit {WEIGHTS}, which is far smaller than the model it asks for."
+        )
 
 
 def config_of(folder):
     """What a run's config.json says: {"recipe", "seed", "settings" ...}."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise RecipeProblem(f"there is no run {folder}. Train one with `python -m minigrad.train`; runs are folders under runs/.")
+        raise RecipeProblem(
+            f"there is no run {folder}. Train one with `python -m minigrad.train`; runs are folders under runs/."
+        )
     config = saving.load_json(folder / "config.json")
     kinds = {"recipe": str, "seed": int, "settings": dict}
-    if not isinstance(config, dict) or not all(isinstance(config.get(key), kind) for key, kind in kinds.items()):
-        raise RecipeProblem(f"{folder / 'config.json'} is not a run's configuration: it must hold recipe, seed and settings.")
+    if not isinstance(config, dict) or not all(
+        isinstance(config.get(key), kind) for key, kind in kinds.items()
+    ):
+        raise RecipeProblem(
+            f"{folder / 'config.json'} is not a run's configuration: it must hold recipe, seed and settings."
+        )
     version = config.get("version", 1)
     if not isinstance(version, int) or version > saving.CONFIG_VERSION:
         raise RecipeProblem(f"{folder / 'config.json'} was written by a newer minigrad (version {version!r:.20}; this one reads up to {saving.CONFIG_VERSION}); update this one.")  # fmt: skip
@@ -100,4 +125,6 @@ def untrained(config, folder):
         recipe = recipe_class(config["settings"])
         return recipe, recipe.model()
     except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
-        raise RecipeProblem(f"{folder / 'config.json'} does not fit the recipe {recipe_class.name}: {error}") from None
+        raise RecipeProblem(
+            f"{folder / 'config.json'} does not fit the recipe {recipe_class.name}: {error}"
+        ) from None

@@ -14,7 +14,9 @@ class Add(Sequences):
 
     name, symbols = "add", string.digits + "+"
     help = "a small GPT learns to add numbers (a minute or two)"
-    looking = "What layer {} of {} looks at in the question while it writes each digit, from the units (below) up"
+    looking = (
+        "What layer {} of {} looks at in the question while it writes each digit, from the units (below) up"
+    )
     defaults = dict(Sequences.defaults, digits=3, d_model=64, layers=2, steps=1500)
 
     def __init__(self, settings):
@@ -41,18 +43,24 @@ class Add(Sequences):
 
     def check(self, question):
         if question != self._tidied(question):
-            raise ValueError(f"The model adds two numbers of {self.settings['digits']} digits, as in {self._written(12, 7)}; got {question!r}.")
+            raise ValueError(
+                f"The model adds two numbers of {self.settings['digits']} digits, as in {self._written(12, 7)}; got {question!r}."
+            )
 
     def _tidied(self, question):
         """The question as the model knows it; a sentence if it is not two numbers it can add."""
         a, plus, b = question.replace(" ", "").partition("+")
         if not (plus and a.isdecimal() and b.isdecimal() and max(len(a), len(b)) <= self.settings["digits"]):
-            raise ValueError(f"The model adds two numbers of up to {self.settings['digits']} digits, as in 12+7; got {question!r}.")
+            raise ValueError(
+                f"The model adds two numbers of up to {self.settings['digits']} digits, as in 12+7; got {question!r}."
+            )
         return self._written(int(a), int(b))
 
     def samples(self, model, count=3):
         """The sums as they are read, with the highest digit first."""
-        return [(question, answer[::-1], right[::-1]) for question, answer, right in super().samples(model, count)]
+        return [
+            (question, answer[::-1], right[::-1]) for question, answer, right in super().samples(model, count)
+        ]
 
     def reading(self, model, text):
         return super().reading(model, self._tidied(text))

@@ -77,7 +77,9 @@ def encode(text):
     if not text.strip():
         raise ValueError("There is no date to read: the text is empty.")
     if len(text) > MAX_LENGTH:
-        raise ValueError(f"A date of {len(text)} characters is too long for the model, which reads up to {MAX_LENGTH}.")
+        raise ValueError(
+            f"A date of {len(text)} characters is too long for the model, which reads up to {MAX_LENGTH}."
+        )
     return [NUMBER[c] for c in text]
 
 
@@ -109,19 +111,27 @@ class Dates(Pairs):
     def __init__(self, settings):
         super().__init__(settings)
         self.training, self.validation, self.test = split(self.seed)
-        self.fixed = {"validation": self.write_all(self.validation, 256, 1), "test": self.write_all(self.test, 1000, 2)}
+        self.fixed = {
+            "validation": self.write_all(self.validation, 256, 1),
+            "test": self.write_all(self.test, 1000, 2),
+        }
 
     def write_all(self, days, count, worker):
         """Fixed examples: `count` different days, the formats in turn."""
         rng = random.fresh("dates", 0, worker)
-        return [(write(day, FORMATS[i % len(FORMATS)], rng), day.isoformat()) for i, day in enumerate(days[:count])]
+        return [
+            (write(day, FORMATS[i % len(FORMATS)], rng), day.isoformat())
+            for i, day in enumerate(days[:count])
+        ]
 
     def batch(self, step):
         """(src (B, Ts), tgt (B, 12)): dates written anew for every step."""
         rng = random.fresh("data", step)
         days = [self.training[i] for i in rng.integers(len(self.training), size=self.settings["batch_size"])]
         forms = rng.integers(len(FORMATS), size=len(days))
-        return self.rows([(write(day, FORMATS[form], rng), day.isoformat()) for day, form in zip(days, forms, strict=True)])
+        return self.rows(
+            [(write(day, FORMATS[form], rng), day.isoformat()) for day, form in zip(days, forms, strict=True)]
+        )
 
     def evaluate(self, model, final=False):
         """The share of held-out dates answered right to the last character; at the end by format too."""
@@ -131,11 +141,15 @@ class Dates(Pairs):
         figures = {self.metric: float(np.mean(right))}
         if final:
             figures["by format"] = {
-                neat(EXAMPLE, form): float(np.mean(right[i :: len(FORMATS)])) for i, form in enumerate(FORMATS)
+                neat(EXAMPLE, form): float(np.mean(right[i :: len(FORMATS)]))
+                for i, form in enumerate(FORMATS)
             }
         return figures
 
     def samples(self, model, count=3):
         """(source, prediction, target) rows."""
         part = self.fixed["validation"][:count]
-        return [(text, answer, iso) for (text, iso), answer in zip(part, self.answer(model, [t for t, _ in part]), strict=True)]
+        return [
+            (text, answer, iso)
+            for (text, iso), answer in zip(part, self.answer(model, [t for t, _ in part]), strict=True)
+        ]

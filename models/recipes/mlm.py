@@ -24,7 +24,18 @@ class MaskedText(Text):
 
     name = "mlm"
     help = "BERT fills in hidden characters: --text FILE, or Python's own manual (a minute or two)"
-    defaults = dict(text=None, steps=3000, batch_size=32, lr=5e-3, d_model=64, layers=2, heads=4, d_ff=256, context=32, dropout=0.0)
+    defaults = dict(
+        text=None,
+        steps=3000,
+        batch_size=32,
+        lr=5e-3,
+        d_model=64,
+        layers=2,
+        heads=4,
+        d_ff=256,
+        context=32,
+        dropout=0.0,
+    )
     choices = {}  # a hole is one character, so a token is one too
     reserved = RESERVED
     metric, share = "hidden characters found", True
@@ -40,26 +51,41 @@ class MaskedText(Text):
         """The first mark that the text does not hold, or it could not be told from a hole; the run remembers it."""
         free = [mark for mark in MARKS if mark not in self.vocabulary.symbols]
         if not free:
-            raise ValueError(f"The text holds all of {' '.join(MARKS)}, one of which must be left to mark hidden characters; replace one in it.")
+            raise ValueError(
+                f"The text holds all of {' '.join(MARKS)}, one of which must be left to mark hidden characters; replace one in it."
+            )
         return self.settings.setdefault("hole", free[0])
 
     def _first_word(self):
         """A few words of the validation text with holes, as an example."""
         text = self.vocabulary.decode(self._passage())
         first = min(3, len(text) - 1)  # also a context of two characters has a hole
-        return "".join(self.hole if i % 6 == first else c for i, c in enumerate(text.replace("\n", " " if " " in text else "")))
+        return "".join(
+            self.hole if i % 6 == first else c
+            for i, c in enumerate(text.replace("\n", " " if " " in text else ""))
+        )
 
     def _passage(self):
         """Token numbers of the validation text, as many as the context, from where the first three words follow each other."""
         validation, T = self.split()[1], self.settings["context"]
-        blank = re.search(r"\s(?=([a-zA-Z]+ ){3})", self.vocabulary.decode(validation[: min(len(validation) - T, SEARCHED)]))
+        blank = re.search(
+            r"\s(?=([a-zA-Z]+ ){3})", self.vocabulary.decode(validation[: min(len(validation) - T, SEARCHED)])
+        )
         start = blank.end() if blank else 0
         return validation[start : start + T]
 
     def model(self):
         s = self.settings
-        sizes = dict(d_model=s["d_model"], num_heads=s["heads"], num_layers=s["layers"], d_ff=s["d_ff"], max_len=s["context"])
-        return quick_start(BERT(len(self.vocabulary), dropout=s["dropout"], pad=PAD, activation="gelu_tanh", **sizes))
+        sizes = dict(
+            d_model=s["d_model"],
+            num_heads=s["heads"],
+            num_layers=s["layers"],
+            d_ff=s["d_ff"],
+            max_len=s["context"],
+        )
+        return quick_start(
+            BERT(len(self.vocabulary), dropout=s["dropout"], pad=PAD, activation="gelu_tanh", **sizes)
+        )
 
     def hidden(self, tokens, rng):
         """(what the model sees, what it is asked): at least one place is asked."""
@@ -74,7 +100,9 @@ class MaskedText(Text):
 
     def loss(self, model, batch):
         seen, asked = batch
-        return F.cross_entropy(model(seen).reshape(-1, len(self.vocabulary)), asked.reshape(-1), ignore_index=IGNORED)
+        return F.cross_entropy(
+            model(seen).reshape(-1, len(self.vocabulary)), asked.reshape(-1), ignore_index=IGNORED
+        )
 
     def count(self, batch):
         return int((batch[1] != IGNORED).sum())
@@ -100,8 +128,11 @@ class MaskedText(Text):
         holes = random.fresh("test", 1).random(len(tokens)) < 0.15
         text = self.vocabulary.decode(tokens)
         shown = "".join(self.hole if hole else c for c, hole in zip(text, holes, strict=True))
-        shown, text, guess = (s.replace("\n", " ") for s in (shown, text, self.fill(model, np.where(holes, MASK, tokens))))
-        return [(f"source   {shown}\ntruth    {text}\nguess   ", guess, None)]  # one blank less: train marks where the guess begins
+        shown, text, guess = (
+            s.replace("\n", " ") for s in (shown, text, self.fill(model, np.where(holes, MASK, tokens)))
+        )
+        # one blank less: train marks where the guess begins
+        return [(f"source   {shown}\ntruth    {text}\nguess   ", guess, None)]
 
     @no_grad()
     def fill(self, model, tokens):
@@ -117,12 +148,17 @@ class MaskedText(Text):
     def reading(self, model, text):
         """The text with its holes, and what the model fills them with."""
         tokens = self._with_holes(text)
-        writes = [guess if hole else "" for guess, hole in zip(self.fill(model, tokens), tokens == MASK, strict=True)]
+        writes = [
+            guess if hole else ""
+            for guess, hole in zip(self.fill(model, tokens), tokens == MASK, strict=True)
+        ]
         return (tokens[None],), {"names": [[*text]], "writes": writes}
 
     def _with_holes(self, prompt):
         if self.hole not in prompt or len(prompt) > self.settings["context"]:
-            raise ValueError(f"Write a text of up to {self.settings['context']} characters with {self.hole} for each hidden one; got {prompt!r}.")
+            raise ValueError(
+                f"Write a text of up to {self.settings['context']} characters with {self.hole} for each hidden one; got {prompt!r}."
+            )
         known = self.vocabulary.encode(prompt.replace(self.hole, self.vocabulary.symbols[0]))
         return np.where([c == self.hole for c in prompt], MASK, known)
 

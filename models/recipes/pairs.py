@@ -14,7 +14,10 @@ from models.transformer import Transformer
 PAD, BOS, EOS = 0, 1, 2
 RESERVED = 3  # token numbers that are no text
 NAMES = {PAD: "pad", BOS: "start", EOS: "end"}
-RECURRENT = {f"{cell}{looks}": (cell, bool(looks)) for looks in ("", "-attention") for cell in ("lstm", "gru")}  # (cell, attention?)
+# (cell, attention?)
+RECURRENT = {
+    f"{cell}{looks}": (cell, bool(looks)) for looks in ("", "-attention") for cell in ("lstm", "gru")
+}
 
 
 class Pairs(Recipe):
@@ -29,20 +32,38 @@ class Pairs(Recipe):
         s, sizes = self.settings, dict(max_len=self.max_len, pad=PAD)
         if s["model"] in RECURRENT:
             cell, attention = RECURRENT[s["model"]]
-            return EncoderDecoder(self.vocab_size, s["d_model"], s["layers"], cell, attention, s["dropout"], **sizes)
-        return Transformer(self.vocab_size, s["d_model"], s["heads"], s["layers"], s["d_ff"], s["dropout"], norm=s["norm"], **sizes)
+            return EncoderDecoder(
+                self.vocab_size, s["d_model"], s["layers"], cell, attention, s["dropout"], **sizes
+            )
+        return Transformer(
+            self.vocab_size,
+            s["d_model"],
+            s["heads"],
+            s["layers"],
+            s["d_ff"],
+            s["dropout"],
+            norm=s["norm"],
+            **sizes,
+        )
 
     def rows(self, pairs):
         """(src (B, Ts), tgt (B, Tt)) of (source, target) texts."""
         sources, targets = zip(*pairs, strict=True)
-        return padded([self.encode(text) for text in sources]), padded([[BOS, *self.encode(text), EOS] for text in targets])
+        return padded([self.encode(text) for text in sources]), padded(
+            [[BOS, *self.encode(text), EOS] for text in targets]
+        )
 
     def loss(self, model, batch):
         """Each token of the target from the source and the right tokens before it (teacher forcing)."""
         src, tgt = batch
         logits, following = model(src, tgt[:, :-1]), tgt[:, 1:]  # (B, Tt - 1, V)
         smoothing = self.settings["label_smoothing"]
-        return F.cross_entropy(logits.reshape(-1, self.vocab_size), following.reshape(-1), ignore_index=PAD, label_smoothing=smoothing)
+        return F.cross_entropy(
+            logits.reshape(-1, self.vocab_size),
+            following.reshape(-1),
+            ignore_index=PAD,
+            label_smoothing=smoothing,
+        )
 
     def count(self, batch):
         return int((batch[1][:, 1:] != PAD).sum())
@@ -62,7 +83,9 @@ class Pairs(Recipe):
         src = np.array([self.encode(text)])
         written = model.generate(src, BOS, EOS, self.max_new)  # (1, Tt)
         tgt = np.concatenate([[[BOS]], written[:, :-1]], axis=1)
-        source, target, writes = ([NAMES.get(token) or self.label(token) for token in row] for row in (src[0], tgt[0], written[0]))
+        source, target, writes = (
+            [NAMES.get(token) or self.label(token) for token in row] for row in (src[0], tgt[0], written[0])
+        )
         return (src, tgt), {"names": [source, target], "writes": writes}
 
     def attention(self, model, text):

@@ -16,7 +16,8 @@ from models.positional import PositionalEncoding
 from models.recurrent import CELLS, Reader
 
 KEYS, VALUES, NOISE = "abcdefgh", "01234567", ".,:;"
-TOKENS = [*NOISE, *(key + value for key in KEYS for value in VALUES + "?")]  # a pair is one token, a key that asks another
+# a pair is one token, a key that asks another
+TOKENS = [*NOISE, *(key + value for key in KEYS for value in VALUES + "?")]
 NUMBER = {token: i for i, token in enumerate(TOKENS)}
 PAIRS = 2  # in each sequence, beside each other; one of them is asked for
 ACCURACY = "accuracy by distance (share of questions answered right)"
@@ -42,7 +43,9 @@ class AttentionReader(nn.Module):
     def __init__(self, vocab_size, outputs, d_model=64, num_layers=1, num_heads=2, max_len=512):
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.positions = PositionalEncoding(d_model, max_len)
-        self.layers = nn.ModuleList(EncoderLayer(d_model, num_heads, 2 * d_model, norm="pre") for _ in range(num_layers))
+        self.layers = nn.ModuleList(
+            EncoderLayer(d_model, num_heads, 2 * d_model, norm="pre") for _ in range(num_layers)
+        )
         self.norm = nn.LayerNorm(d_model)
         self.output = nn.Linear(d_model, outputs)
 
@@ -70,7 +73,9 @@ class Recall(Recipe):
 
     name = "recall"
     help = "which value had the key? RNN, LSTM, GRU and Transformer against the distance (two minutes)"
-    defaults = dict(steps=1500, batch_size=64, lr=6e-3, d_model=64, layers=1, heads=2, distance=64, model="all")
+    defaults = dict(
+        steps=1500, batch_size=64, lr=6e-3, d_model=64, layers=1, heads=2, distance=64, model="all"
+    )
     choices = {"model": ("all", *CELLS, "transformer")}
     example = "c7 a3 . , ; : . . , c?"
 
@@ -81,7 +86,9 @@ class Recall(Recipe):
         chosen = self.settings["model"]
         self.names = [name for name in (*CELLS, "transformer") if chosen in ("all", name)]
         longest = self.settings["distance"]
-        self.distances = sorted({d for d in (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256) if d < longest} | {longest})
+        self.distances = sorted(
+            {d for d in (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256) if d < longest} | {longest}
+        )
         self.metric = self.accuracy_of(self.names[-1])
 
     def accuracy_of(self, name):
@@ -89,7 +96,10 @@ class Recall(Recipe):
         return f"accuracy of the {name} at distance {self.settings['distance']}"
 
     def model(self):
-        s, sizes = self.settings, (len(TOKENS), len(VALUES), self.settings["d_model"], self.settings["layers"])
+        s, sizes = (
+            self.settings,
+            (len(TOKENS), len(VALUES), self.settings["d_model"], self.settings["layers"]),
+        )
         return SideBySide({
             name: Reader(*sizes, name, pad=-1) if name in CELLS else AttentionReader(*sizes, s["heads"], s["distance"] + PAIRS)
             for name in self.names
@@ -129,7 +139,10 @@ class Recall(Recipe):
     def evaluate(self, model, final=False):
         """Accuracy of each model at the longest distance; at the end all models at all distances, and the gradients."""
         longest = self.settings["distance"]
-        figures = {self.accuracy_of(name): share for name, share in self.accuracy(model, longest, 1000 if final else 256).items()}
+        figures = {
+            self.accuracy_of(name): share
+            for name, share in self.accuracy(model, longest, 1000 if final else 256).items()
+        }
         if final:
             figures[ACCURACY] = self.by_distance(lambda d: self.accuracy(model, d, 1000))
             figures[GRADIENT] = self.by_distance(lambda d: self.gradient(model, d))
@@ -145,7 +158,9 @@ class Recall(Recipe):
     def gradient(self, model, distance, count=64):
         """{name: the norm of the loss's gradient at the vector of the pair asked for, over that at the question's vector}."""
         asked = list(self.held_out(distance, count))
-        return {name: float(np.mean([reach(one, *question) for question in asked])) for name, one in model.items()}
+        return {
+            name: float(np.mean([reach(one, *question) for question in asked])) for name, one in model.items()
+        }
 
     def samples(self, model, count=3):
         """One question at three distances; the answer of each model, and the right one, said as they say it if all are right."""
@@ -153,7 +168,9 @@ class Recall(Recipe):
         for distance in self.distances[:: max(1, len(self.distances) // count)][-count:]:
             tokens, values, _ = next(self.held_out(distance, PAIRS))
             said, right = self.answers(model, tokens)[0], VALUES[values[0]]
-            rows.append((shortened(tokens[0]), self.named(said), self.named(said) if set(said) == {right} else right))
+            rows.append(
+                (shortened(tokens[0]), self.named(said), self.named(said) if set(said) == {right} else right)
+            )
         return rows
 
     @no_grad()
@@ -175,7 +192,10 @@ class Recall(Recipe):
         """The question; what the last model says to it, the Transformer if it is there, stands at its end."""
         tokens = np.array([encode(text, self.settings["distance"] + PAIRS)])
         words = text.split()
-        return (tokens,), {"names": [words], "writes": [""] * (len(words) - 1) + [self.answers(model, tokens)[0][-1]]}
+        return (tokens,), {
+            "names": [words],
+            "writes": [""] * (len(words) - 1) + [self.answers(model, tokens)[0][-1]],
+        }
 
     def pictures(self, model, folder, rows, figures):
         """recall.png: accuracy, and gradient, against distance."""
@@ -219,4 +239,6 @@ def encode(text, longest):
 def shortened(tokens):
     """The tokens as text, the middle of long noise left out."""
     words = [TOKENS[t] for t in tokens]
-    return " ".join(words if len(words) <= 8 else [*words[: 2 * PAIRS - 1], f"({len(words) - 2 * PAIRS} more)", words[-1]])
+    return " ".join(
+        words if len(words) <= 8 else [*words[: 2 * PAIRS - 1], f"({len(words) - 2 * PAIRS} more)", words[-1]]
+    )

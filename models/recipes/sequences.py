@@ -39,11 +39,14 @@ class Sequences(Recipe):
     Subclasses define symbols (the characters there are), question(rng) -> text, solve(question) -> text, check(question).
     """
 
-    defaults = dict(model="gpt", steps=1000, batch_size=64, lr=3e-3, d_model=64, layers=2, heads=4, d_ff=256, dropout=0.0)
+    defaults = dict(
+        model="gpt", steps=1000, batch_size=64, lr=3e-3, d_model=64, layers=2, heads=4, d_ff=256, dropout=0.0
+    )
     choices = {"model": ("gpt", "llama")}
     metric = "exact match"
     last_lr = 0.02
-    looking = "What layer {} of {} looks at in the question while it writes each character"  # the picture's title
+    # the picture's title
+    looking = "What layer {} of {} looks at in the question while it writes each character"
     fill = str.rjust  # blanks on the left: the question ends at the "="
     example = symbols = ""
 
@@ -98,7 +101,9 @@ class Sequences(Recipe):
 
     def loss(self, model, batch):
         tokens, following = batch
-        return F.cross_entropy(model(tokens).reshape(-1, len(self.vocabulary)), following.reshape(-1), ignore_index=IGNORED)
+        return F.cross_entropy(
+            model(tokens).reshape(-1, len(self.vocabulary)), following.reshape(-1), ignore_index=IGNORED
+        )
 
     def count(self, batch):
         return int((batch[1] != IGNORED).sum())
@@ -107,7 +112,13 @@ class Sequences(Recipe):
 
     def model(self):
         s = self.settings
-        sizes = dict(d_model=s["d_model"], num_heads=s["heads"], num_layers=s["layers"], max_len=sum(self.longest()) + 2, d_ff=s["d_ff"])
+        sizes = dict(
+            d_model=s["d_model"],
+            num_heads=s["heads"],
+            num_layers=s["layers"],
+            max_len=sum(self.longest()) + 2,
+            d_ff=s["d_ff"],
+        )
         return (GPT if s["model"] == "gpt" else Llama)(len(self.vocabulary), dropout=s["dropout"], **sizes)
 
     def answer(self, model, prompts):
@@ -122,7 +133,9 @@ class Sequences(Recipe):
         """The share of questions never trained on that are answered right to the last character: 2,000 at the end, 256 before."""
         questions = self.draw(random.fresh("test", int(final)), 2000 if final else 256, test=True)
         answers = self.answer(model, questions)
-        return {self.metric: float(np.mean([a == self.solve(q) for a, q in zip(answers, questions, strict=True)]))}
+        return {
+            self.metric: float(np.mean([a == self.solve(q) for a, q in zip(answers, questions, strict=True)]))
+        }
 
     def samples(self, model, count=3):
         questions = self.draw(random.fresh("test", 2), count, test=True)
@@ -131,16 +144,23 @@ class Sequences(Recipe):
     def reading(self, model, text):
         """The question and the answer that the model writes to it; it begins to write at the "="."""
         prompt = type(self).fill(text, self.longest()[0]) + EQUALS
-        written = [*self.answer(model, [text])[0], "end"][: self.longest()[1] + 1]  # who finds no end is stopped there
+        # who finds no end is stopped there
+        written = [*self.answer(model, [text])[0], "end"][: self.longest()[1] + 1]
         read = [*prompt, *written[:-1]]
-        return (self.vocabulary.encode("".join(read))[None],), {"names": [read], "writes": [""] * (len(prompt) - 1) + written}
+        return (self.vocabulary.encode("".join(read))[None],), {
+            "names": [read],
+            "writes": [""] * (len(prompt) - 1) + written,
+        }
 
     def attention(self, model, text):
         """(what was written, weights (H, written, question)): where each character came from, in the layer that looks sharpest."""
         inputs, labels = self.reading(model, text)
         start = type(self).fill(text, self.longest()[0]).index(text)
         answer = [*filter(None, labels["writes"])]
-        seen = [layer.weights[:, -len(answer) :, start : start + len(text)] for layer in attended(model, *inputs, **labels)]
+        seen = [
+            layer.weights[:, -len(answer) :, start : start + len(text)]
+            for layer in attended(model, *inputs, **labels)
+        ]
         sharpest = int(np.argmax([weights.max(-1).mean() for weights in seen]))
         self.attention_title = self.looking.format(sharpest + 1, len(seen))
         return answer, seen[sharpest]

@@ -25,7 +25,8 @@ from models import decoding
 from models.gpt import GPT
 
 LOOK_ON = 24
-TESTED = 1 << 18  # tokens of a validation text that are tested on at the end: of a longer one, windows spread over it
+# tokens of a validation text that are tested on at the end: of a longer one, windows spread over it
+TESTED = 1 << 18
 
 
 def manual():
@@ -52,7 +53,9 @@ class Text(Recipe):
         self.tokens = self.settings.get("tokens", "characters")  # mlm has no other
         self._parts = self._order = None
         known = "vocabulary" in self.settings  # a run remembers it: to write, its text is not needed
-        self.vocabulary = remembered(self.settings["vocabulary"], self.reserved) if known else self._learn_vocabulary()
+        self.vocabulary = (
+            remembered(self.settings["vocabulary"], self.reserved) if known else self._learn_vocabulary()
+        )
         self.settings["vocabulary"] = self.vocabulary.to_json()
         if not known:
             self.settings["example"] = self._first_word()
@@ -68,7 +71,9 @@ class Text(Recipe):
         text = self._text()
         found = learned(text, self.tokens, self.settings.get("vocab_size"), self.reserved)
         if len(text.symbols) < 2:
-            raise ValueError(f"The text holds no other character than {text.symbols!r}; there is nothing to learn from it.")
+            raise ValueError(
+                f"The text holds no other character than {text.symbols!r}; there is nothing to learn from it."
+            )
         return found
 
     def _first_word(self):
@@ -86,15 +91,31 @@ class Text(Recipe):
         words, context = "characters" if self.tokens == "characters" else "tokens", self.settings["context"]
         training, validation = map(len, self._parts)
         if validation <= context:
-            raise ValueError(f"The text is too short: its last tenth, {validation} {words}, must be longer than the context of {context}.")
+            raise ValueError(
+                f"The text is too short: its last tenth, {validation} {words}, must be longer than the context of {context}."
+            )
         if training < 2 * context:  # a text whose tokens are few and long
-            raise ValueError(f"The text is too short: its first nine tenths, {training} {words}, must hold the context of {context} twice.")
+            raise ValueError(
+                f"The text is too short: its first nine tenths, {training} {words}, must hold the context of {context} twice."
+            )
         return self._parts
 
     def model(self):
         s = self.settings
-        sizes = dict(d_model=s["d_model"], num_heads=s["heads"], num_layers=s["layers"], max_len=s["context"], d_ff=s["d_ff"])
-        return GPT(len(self.vocabulary), dropout=s["dropout"], init_std=s["d_model"] ** -0.5, checkpointed=s.get("checkpoint", False), **sizes)
+        sizes = dict(
+            d_model=s["d_model"],
+            num_heads=s["heads"],
+            num_layers=s["layers"],
+            max_len=s["context"],
+            d_ff=s["d_ff"],
+        )
+        return GPT(
+            len(self.vocabulary),
+            dropout=s["dropout"],
+            init_std=s["d_model"] ** -0.5,
+            checkpointed=s.get("checkpoint", False),
+            **sizes,
+        )
 
     def batch(self, step):
         """(tokens (B, T), the ones that follow (B, T))."""
@@ -104,7 +125,8 @@ class Text(Recipe):
         """Where the windows of a step begin: all windows of the training text in a random order, then all again, cut elsewhere.
         So every character is learned from equally often, which cutting anywhere at random would not do."""
         if self._order is None:
-            count = (len(self.split()[0]) - self.settings["context"]) // self.settings["context"]  # of whole windows, wherever the first begins
+            # of whole windows, wherever the first begins
+            count = (len(self.split()[0]) - self.settings["context"]) // self.settings["context"]
             self._order = Shuffled(count, shuffle=lambda rng: self._round(rng, count))
         return self._order.batch(step, self.settings["batch_size"])
 
@@ -142,7 +164,8 @@ class Text(Recipe):
         """What the model writes after the first words of the validation text."""
         start = self.split()[1][: min(16, self.settings["context"])]
         written = decoding.stream(model, start, max_new=160, temperature=0.8, seed=0)
-        pieces = [*self.vocabulary.stream([*start, *written])]  # as one: a character may begin in the first and end in the second
+        # as one: a character may begin in the first and end in the second
+        pieces = [*self.vocabulary.stream([*start, *written])]
         return [("".join(pieces[: len(start)]), "".join(pieces[len(start) :]), None)]
 
     def reading(self, model, text):

@@ -35,13 +35,17 @@ class Translate(Pairs):
     def __init__(self, settings):
         super().__init__(settings)
         known = "vocabulary" in self.settings  # a run remembers it: to translate, its pairs are not needed
-        self.vocabulary = remembered(self.settings["vocabulary"], RESERVED) if known else self._learn_vocabulary()
+        self.vocabulary = (
+            remembered(self.settings["vocabulary"], RESERVED) if known else self._learn_vocabulary()
+        )
         self.settings["vocabulary"] = self.vocabulary.to_json()
         self.vocab_size = len(self.vocabulary)
         self.max_len = self.max_new = self.settings["context"] + 1  # with the start, or the end
         if not known:
             self.note, self.settings["example"] = self._note(), min(self.held["validation"], key=hard_to_type)
-            self.settings["seen"] = "".join(sorted({c for source, _ in self.parts["training"] for c in source}))
+            self.settings["seen"] = "".join(
+                sorted({c for source, _ in self.parts["training"] for c in source})
+            )
         self.example = self.settings.get("example", "")  # a run remembers it too
 
     @property
@@ -73,7 +77,12 @@ class Translate(Pairs):
     def parts(self):
         """{part: the pairs that are not too long}; a sentence if these are too few, and why."""
         short = {name: [pair for pair in part if self._fits(pair)] for name, part in self.all_parts.items()}
-        count, left, path, context = total(self.all_parts), total(short), self.settings["pairs"], self.settings["context"]
+        count, left, path, context = (
+            total(self.all_parts),
+            total(short),
+            self.settings["pairs"],
+            self.settings["context"],
+        )
         if count >= FEWEST and left < count / 2:
             raise ValueError(f"{count - left} of the {count} pairs in {path} are longer than {context} tokens; shorten them, or take --context {2 * context}.")  # fmt: skip
         if left < FEWEST or not all(short.values()):
@@ -91,9 +100,13 @@ class Translate(Pairs):
 
     def _note(self):
         held = " and ".join(f"{len(sources):,} sentences for {part}" for part, sources in self.held.items())
-        said = f"{len(self.parts['training']):,} pairs to learn from, {held}; {len(self.vocabulary):,} tokens."
+        said = (
+            f"{len(self.parts['training']):,} pairs to learn from, {held}; {len(self.vocabulary):,} tokens."
+        )
         if longer := total(self.all_parts) - total(self.parts):
-            said += f" {longer:,} pairs longer than {self.settings['context']} tokens are left out (--context)."
+            said += (
+                f" {longer:,} pairs longer than {self.settings['context']} tokens are left out (--context)."
+            )
         if not scorer():
             said += " For chrF and BLEU install sacrebleu (pip install sacrebleu); without it the metric is exact match."
         return said
@@ -123,7 +136,10 @@ class Translate(Pairs):
         seen = self.settings.get("seen", prompt)  # a run of before did not remember it
         if unseen := sorted(set(prompt.strip()) - set(seen)):
             shown = " ".join(map(repr, unseen[:10])) + (" ..." if len(unseen) > 10 else "")
-            warnings.warn(f"{shown} stood in no sentence that the model learned from; what it makes of that is a guess.", stacklevel=2)
+            warnings.warn(
+                f"{shown} stood in no sentence that the model learned from; what it makes of that is a guess.",
+                stacklevel=2,
+            )
         yield from super().stream(model, prompt, **options)
 
     def decode(self, numbers):
@@ -149,7 +165,10 @@ class Translate(Pairs):
         held = self.held["validation"]
         sources = [*held][:count]
         answers = self.answers(model, sources)
-        return [(s, answer, answer if answer in held[s] else held[s][0]) for s, answer in zip(sources, answers, strict=True)]
+        return [
+            (s, answer, answer if answer in held[s] else held[s][0])
+            for s, answer in zip(sources, answers, strict=True)
+        ]
 
 
 # ---------------------------------------------------------------- pairs
@@ -181,7 +200,7 @@ def by_source(pairs):
 
 def hard_to_type(source):
     """Sorts what a shell would not take between quotation marks to the end."""
-    return any(c in source for c in "\"$`\\!")
+    return any(c in source for c in '"$`\\!')
 
 
 # ---------------------------------------------------------------- scores
@@ -204,8 +223,12 @@ def scores(answers, targets):
     """
     figures, sacrebleu = {}, scorer()
     if sacrebleu:
-        streams = [list(stream) for stream in zip_longest(*targets)]  # all first targets, all second, None where there is none
+        # all first targets, all second, None where there is none
+        streams = [list(stream) for stream in zip_longest(*targets)]
         figures["chrF"] = sacrebleu.corpus_chrf(answers, streams).score
-        figures["BLEU"] = sacrebleu.corpus_bleu(answers, streams, force=True).score  # force: no advice about blanks before dots
-    figures["exact match"] = float(np.mean([answer in those for answer, those in zip(answers, targets, strict=True)]))
+        # force: no advice about blanks before dots
+        figures["BLEU"] = sacrebleu.corpus_bleu(answers, streams, force=True).score
+    figures["exact match"] = float(
+        np.mean([answer in those for answer, those in zip(answers, targets, strict=True)])
+    )
     return figures

@@ -14,7 +14,9 @@ class Words(Sequences):
     def __init__(self, settings):
         super().__init__(settings)
         if self.settings["length"] < 1:
-            raise ValueError(f"The longest word must have at least one letter, got length {self.settings['length']}.")
+            raise ValueError(
+                f"The longest word must have at least one letter, got length {self.settings['length']}."
+            )
         self.example = "attention"[: self.settings["length"]]
 
     def question(self, rng):
@@ -26,4 +28,6 @@ class Words(Sequences):
 
     def check(self, question):
         if not 1 <= len(question) <= self.settings["length"] or not set(question) <= set(self.symbols):
-            raise ValueError(f"The model knows words of 1 to {self.settings['length']} small letters a-z, got {question!r}.")
+            raise ValueError(
+                f"The model knows words of 1 to {self.settings['length']} small letters a-z, got {question!r}."
+            )

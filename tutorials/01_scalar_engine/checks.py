@@ -21,7 +21,9 @@ numerical_derivative = lesson.exercise(
 
 @numerical_derivative.check("x**3 with a wide nudge, where the two sides differ")
 def _(my, rng):
-    return {f"the slope at x = {x}": my.numerical_derivative(lambda x: x**3, x, h=0.1) for x in (0.0, 1.0, -2.0)}
+    return {
+        f"the slope at x = {x}": my.numerical_derivative(lambda x: x**3, x, h=0.1) for x in (0.0, 1.0, -2.0)
+    }
 
 
 @numerical_derivative.check("1/x at a random point with the h that is given by default", tolerance=1e-6)
@@ -31,7 +33,10 @@ def _(my, rng):
 
 @numerical_derivative.check("a straight line: its slope, whatever h is")
 def _(my, rng):
-    return {f"the slope with h = {h}": my.numerical_derivative(lambda x: 3 * x - 1, 2.0, h) for h in (1.0, 0.5, 0.01)}
+    return {
+        f"the slope with h = {h}": my.numerical_derivative(lambda x: 3 * x - 1, 2.0, h)
+        for h in (1.0, 0.5, 0.01)
+    }
 
 
 numerical_derivative.wrong(
@@ -73,7 +78,9 @@ by_hand = lesson.exercise(
 
 @by_hand.check("at a = 0, where tanh is 0 and its slope 1")
 def _(my, rng):
-    return dict(zip(("the gradient dL/da", "the gradient dL/db", "the gradient dL/dc"), my.by_hand(0.0, 2.0, 5.0)))
+    return dict(
+        zip(("the gradient dL/da", "the gradient dL/db", "the gradient dL/dc"), my.by_hand(0.0, 2.0, 5.0))
+    )
 
 
 @by_hand.check("at five random points")
@@ -135,10 +142,21 @@ value = lesson.exercise(
 @value.check("x + y: the value and both slopes")
 def _(my, rng):
     def look(y):
-        pairs = [pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None for pair in getattr(y, "parents", ())]
-        kind = "a Value with pairs of a parent and a number" if isinstance(y, my.Value) else "a plain number, no Value"
+        pairs = [
+            pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
+            for pair in getattr(y, "parents", ())
+        ]
+        kind = (
+            "a Value with pairs of a parent and a number"
+            if isinstance(y, my.Value)
+            else "a plain number, no Value"
+        )
         kind = "a Value whose parents are no pairs (parent, slope)" if None in pairs else kind
-        kind = "a Value with a slope that is no plain number" if any(p and isinstance(p[1], my.Value) for p in pairs) else kind
+        kind = (
+            "a Value with a slope that is no plain number"
+            if any(p and isinstance(p[1], my.Value) for p in pairs)
+            else kind
+        )
         slopes = [float(pair[1]) for pair in pairs] if kind.endswith("a number") else []
         return {
             "the result": kind,
@@ -149,17 +167,30 @@ def _(my, rng):
 
     x, y = my.Value(3.0), my.Value(-2.0)
     seen = look(x + y)
-    seen["the parents are the two operands, in their order"] = all(p is v for p, v in zip(seen.pop("parents"), (x, y)))
+    seen["the parents are the two operands, in their order"] = all(
+        p is v for p, v in zip(seen.pop("parents"), (x, y))
+    )
     return seen
 
 
 @value.check("x * y: the value and both slopes")
 def _(my, rng):
     def look(y):
-        pairs = [pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None for pair in getattr(y, "parents", ())]
-        kind = "a Value with pairs of a parent and a number" if isinstance(y, my.Value) else "a plain number, no Value"
+        pairs = [
+            pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
+            for pair in getattr(y, "parents", ())
+        ]
+        kind = (
+            "a Value with pairs of a parent and a number"
+            if isinstance(y, my.Value)
+            else "a plain number, no Value"
+        )
         kind = "a Value whose parents are no pairs (parent, slope)" if None in pairs else kind
-        kind = "a Value with a slope that is no plain number" if any(p and isinstance(p[1], my.Value) for p in pairs) else kind
+        kind = (
+            "a Value with a slope that is no plain number"
+            if any(p and isinstance(p[1], my.Value) for p in pairs)
+            else kind
+        )
         slopes = [float(pair[1]) for pair in pairs] if kind.endswith("a number") else []
         return {
             "the result": kind,
@@ -170,19 +201,36 @@ def _(my, rng):
 
     x, y = my.Value(3.0), my.Value(-2.0)
     seen = look(x * y)
-    seen["the parents are the two operands, in their order"] = all(p is v for p, v in zip(seen.pop("parents"), (x, y)))
+    seen["the parents are the two operands, in their order"] = all(
+        p is v for p, v in zip(seen.pop("parents"), (x, y))
+    )
     return seen
 
 
 @value.check("x**n for n = 3, 2, 1, -1, 0.5")
 def _(my, rng):
     def look(y):
-        pairs = [pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None for pair in getattr(y, "parents", ())]
-        kind = "a Value with pairs of a parent and a number" if isinstance(y, my.Value) else "a plain number, no Value"
+        pairs = [
+            pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
+            for pair in getattr(y, "parents", ())
+        ]
+        kind = (
+            "a Value with pairs of a parent and a number"
+            if isinstance(y, my.Value)
+            else "a plain number, no Value"
+        )
         kind = "a Value whose parents are no pairs (parent, slope)" if None in pairs else kind
-        kind = "a Value with a slope that is no plain number" if any(p and isinstance(p[1], my.Value) for p in pairs) else kind
+        kind = (
+            "a Value with a slope that is no plain number"
+            if any(p and isinstance(p[1], my.Value) for p in pairs)
+            else kind
+        )
         slopes = [float(pair[1]) for pair in pairs] if kind.endswith("a number") else []
-        return {"the result": kind, "the value": y.data if isinstance(y, my.Value) else None, "the slopes": slopes}
+        return {
+            "the result": kind,
+            "the value": y.data if isinstance(y, my.Value) else None,
+            "the slopes": slopes,
+        }
 
     return {f"for 2.5**{n}": look(my.Value(2.5) ** n) for n in (3, 2, 1, -1, 0.5)}
 
@@ -190,12 +238,27 @@ def _(my, rng):
 @value.check("x**0 at 0 and elsewhere, x**1 and x**2 at 0 and at -3")
 def _(my, rng):
     def look(y):
-        pairs = [pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None for pair in getattr(y, "parents", ())]
-        kind = "a Value with pairs of a parent and a number" if isinstance(y, my.Value) else "a plain number, no Value"
+        pairs = [
+            pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
+            for pair in getattr(y, "parents", ())
+        ]
+        kind = (
+            "a Value with pairs of a parent and a number"
+            if isinstance(y, my.Value)
+            else "a plain number, no Value"
+        )
         kind = "a Value whose parents are no pairs (parent, slope)" if None in pairs else kind
-        kind = "a Value with a slope that is no plain number" if any(p and isinstance(p[1], my.Value) for p in pairs) else kind
+        kind = (
+            "a Value with a slope that is no plain number"
+            if any(p and isinstance(p[1], my.Value) for p in pairs)
+            else kind
+        )
         slopes = [float(pair[1]) for pair in pairs] if kind.endswith("a number") else []
-        return {"the result": kind, "the value": y.data if isinstance(y, my.Value) else None, "the slopes": slopes}
+        return {
+            "the result": kind,
+            "the value": y.data if isinstance(y, my.Value) else None,
+            "the slopes": slopes,
+        }
 
     cases = ((0.0, 0), (2.0, 0), (0.0, 1), (0.0, 2), (-3.0, 2))
     return {f"for x**{n} at x = {x}": look(my.Value(x) ** n) for x, n in cases}
@@ -204,12 +267,27 @@ def _(my, rng):
 @value.check("tanh, near 0 and far out")
 def _(my, rng):
     def look(y):
-        pairs = [pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None for pair in getattr(y, "parents", ())]
-        kind = "a Value with pairs of a parent and a number" if isinstance(y, my.Value) else "a plain number, no Value"
+        pairs = [
+            pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
+            for pair in getattr(y, "parents", ())
+        ]
+        kind = (
+            "a Value with pairs of a parent and a number"
+            if isinstance(y, my.Value)
+            else "a plain number, no Value"
+        )
         kind = "a Value whose parents are no pairs (parent, slope)" if None in pairs else kind
-        kind = "a Value with a slope that is no plain number" if any(p and isinstance(p[1], my.Value) for p in pairs) else kind
+        kind = (
+            "a Value with a slope that is no plain number"
+            if any(p and isinstance(p[1], my.Value) for p in pairs)
+            else kind
+        )
         slopes = [float(pair[1]) for pair in pairs] if kind.endswith("a number") else []
-        return {"the result": kind, "the value": y.data if isinstance(y, my.Value) else None, "the slopes": slopes}
+        return {
+            "the result": kind,
+            "the value": y.data if isinstance(y, my.Value) else None,
+            "the slopes": slopes,
+        }
 
     return {f"for tanh of {x}": look(my.Value(x).tanh()) for x in (0.0, 0.5, -1.5, 20.0)}
 
@@ -217,15 +295,35 @@ def _(my, rng):
 @value.check("plain numbers on either side: 2 + x, x + 2, 2 * x, x * 2")
 def _(my, rng):
     def look(y):
-        pairs = [pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None for pair in getattr(y, "parents", ())]
-        kind = "a Value with pairs of a parent and a number" if isinstance(y, my.Value) else "a plain number, no Value"
+        pairs = [
+            pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
+            for pair in getattr(y, "parents", ())
+        ]
+        kind = (
+            "a Value with pairs of a parent and a number"
+            if isinstance(y, my.Value)
+            else "a plain number, no Value"
+        )
         kind = "a Value whose parents are no pairs (parent, slope)" if None in pairs else kind
-        kind = "a Value with a slope that is no plain number" if any(p and isinstance(p[1], my.Value) for p in pairs) else kind
+        kind = (
+            "a Value with a slope that is no plain number"
+            if any(p and isinstance(p[1], my.Value) for p in pairs)
+            else kind
+        )
         slopes = [float(pair[1]) for pair in pairs] if kind.endswith("a number") else []
-        return {"the result": kind, "the value": y.data if isinstance(y, my.Value) else None, "the slopes": sorted(slopes)}
+        return {
+            "the result": kind,
+            "the value": y.data if isinstance(y, my.Value) else None,
+            "the slopes": sorted(slopes),
+        }
 
     x = my.Value(3.0)
-    return {"for 2 + x": look(2 + x), "for x + 2": look(x + 2), "for 2 * x": look(2 * x), "for x * 2": look(x * 2)}
+    return {
+        "for 2 + x": look(2 + x),
+        "for x + 2": look(x + 2),
+        "for 2 * x": look(2 * x),
+        "for x * 2": look(x * 2),
+    }
 
 
 value.wrong(
@@ -327,7 +425,10 @@ def _(my, rng):
     y = my.Value(-1.0, ((x, 1.0),))
     later = my.Value(7.0, ((y, 1.0), (other, 1.0)))
     z = my.Value(0.0, ((y, 1.0), (x, 1.0)))
-    return {"the numbers in your list": [node.data for node in my.newest_first(z)], "the grad of what was left out": later.grad}
+    return {
+        "the numbers in your list": [node.data for node in my.newest_first(z)],
+        "the grad of what was left out": later.grad,
+    }
 
 
 @newest_first.check("a leaf alone")
@@ -353,7 +454,10 @@ def _(my, rng):
     for i in range(12):
         z = Asked(i + 1, ((z, 1.0), (z, 1.0)))
     numbers = [node.data for node in my.newest_first(z)]
-    return {"the numbers in your list": numbers, "each was asked for its parents a few times at most": len(asked) <= 13 * 6}
+    return {
+        "the numbers in your list": numbers,
+        "each was asked for its parents a few times at most": len(asked) <= 13 * 6,
+    }
 
 
 @newest_first.check("a chain of 5,000: no recursion")
@@ -441,7 +545,12 @@ def _(my, rng):
     a = my.Value(12.0, ((x, 4.0), (y, 3.0)))
     z = my.Value(15.0, ((a, 1.0), (x, 1.0)))
     my.backward(z)
-    return {"the grad of x": x.grad, "the grad of y": y.grad, "the grad of x * y": a.grad, "the grad of z": z.grad}
+    return {
+        "the grad of x": x.grad,
+        "the grad of y": y.grad,
+        "the grad of x * y": a.grad,
+        "the grad of z": z.grad,
+    }
 
 
 @backward.check("x * x: both factors are the same number")
@@ -469,7 +578,11 @@ def _(my, rng):
     z = my.Value(27.0, ((y, 3.0), (x, 9.0)))
     my.backward(z)
     my.backward(z)
-    return {"the grad of x, of a leaf": x.grad, "the grad of y, of what lies between": y.grad, "the grad of z": z.grad}
+    return {
+        "the grad of x, of a leaf": x.grad,
+        "the grad of y, of what lies between": y.grad,
+        "the grad of z": z.grad,
+    }
 
 
 @backward.check("two results that share a part")
@@ -610,7 +723,9 @@ def _(my, rng):
 
 
 gradient_step.wrong(
-    "You go uphill: the loss grows along its gradient, so subtract.", "p.data -= lr * p.grad", "p.data += lr * p.grad"
+    "You go uphill: the loss grows along its gradient, so subtract.",
+    "p.data -= lr * p.grad",
+    "p.data += lr * p.grad",
 )
 gradient_step.wrong(
     "Gradients from before are still in the parameters, and yours are added to them. Set p.grad to 0.0 before backward.",
@@ -635,7 +750,9 @@ return z.data
 """,
 )
 gradient_step.wrong(
-    "The step size lr is not used. The gradient is a direction and a slope, not a distance.", "lr * p.grad", "p.grad"
+    "The step size lr is not used. The gradient is a direction and a slope, not a distance.",
+    "lr * p.grad",
+    "p.grad",
 )
 gradient_step.wrong(
     "You return the loss after the step. Return the one that was computed before it.",
@@ -684,7 +801,15 @@ def _(my, rng):
     my.backward(my.neuron(weights, bias, [x, 3.0]))
     grads = [weights[0].grad, weights[1].grad, bias.grad, x.grad]
     return dict(
-        zip(("the grad of weights[0]", "the grad of weights[1]", "the grad of bias", "the grad of the first input"), grads)
+        zip(
+            (
+                "the grad of weights[0]",
+                "the grad of weights[1]",
+                "the grad of bias",
+                "the grad of the first input",
+            ),
+            grads,
+        )
     )
 
 
@@ -697,7 +822,11 @@ def _(my, rng):
 def _(my, rng):
     weights, bias = [my.Value(0.5), my.Value(-1.0)], my.Value(0.25)
     my.neuron(weights, bias, [1.0, 2.0])
-    return {"the data of weights[0]": weights[0].data, "the data of weights[1]": weights[1].data, "the data of bias": bias.data}
+    return {
+        "the data of weights[0]": weights[0].data,
+        "the data of weights[1]": weights[1].data,
+        "the data of bias": bias.data,
+    }
 
 
 neuron.wrong("The bias is missing from the sum.", "total = bias", "total = as_value(0.0)")

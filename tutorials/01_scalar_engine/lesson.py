@@ -542,7 +542,9 @@ def seconds(make, back, length=400, rounds=40):
 
 
 with_closures, without = seconds(Number, backward), seconds(Value, Value.backward)
-print(f"400 operations, forward and back: {with_closures * 1e3:.2f} ms with closures, {without * 1e3:.2f} ms without")
+print(
+    f"400 operations, forward and back: {with_closures * 1e3:.2f} ms with closures, {without * 1e3:.2f} ms without"
+)
 
 # %% [markdown]
 # ## What a gradient costs
@@ -565,7 +567,9 @@ total = inputs[0] * inputs[0]
 for x in inputs[1:]:
     total = total + x * x
 operations, pairs = count(total)
-print(f"{len(inputs)} inputs: forward {operations} operations; back {pairs} multiplications and {pairs} additions")
+print(
+    f"{len(inputs)} inputs: forward {operations} operations; back {pairs} multiplications and {pairs} additions"
+)
 print(f"by nudging both sides: {2 * len(inputs)} runs, {2 * len(inputs) * operations:,} operations")
 assert (operations, pairs) == (1999, 3998)
 
@@ -652,7 +656,9 @@ either = [((0, 0), -1), ((0, 1), 1), ((1, 0), 1), ((1, 1), 1)]
 w1, w2, bias = Value(0.1), Value(-0.2), Value(0.0)
 one = partial(neuron, (w1, w2), bias)
 losses = train(one, (w1, w2, bias), either, lr=0.2, steps=200)
-print(f"loss {losses[0]:.3f} -> {losses[-1]:.3f}; w1 = {w1.data:.2f}, w2 = {w2.data:.2f}, bias = {bias.data:.2f}")
+print(
+    f"loss {losses[0]:.3f} -> {losses[-1]:.3f}; w1 = {w1.data:.2f}, w2 = {w2.data:.2f}, bias = {bias.data:.2f}"
+)
 for inputs, target in either:
     print(inputs, "should be", f"{target:+d},", f"says {one(inputs).data:+.3f}")
 assert losses[-1] < 0.1
@@ -688,7 +694,9 @@ figure = Figure(figsize=(7, 3.4), layout="constrained")
 left, right = figure.subplots(1, 2)
 left.plot(losses_alone, color="#D55E00", linestyle="--", label="one neuron")
 left.plot(losses_mlp, color="#0072B2", label="five neurons, two layers")
-left.set(title="One neuron cannot, five can", xlabel="step of gradient descent", ylabel="loss", ylim=(0, None))
+left.set(
+    title="One neuron cannot, five can", xlabel="step of gradient descent", ylabel="loss", ylim=(0, None)
+)
 left.legend(fontsize=9)
 grid = np.linspace(-0.5, 1.5, 25)
 answers = [[mlp((float(x), float(y))).data for x in grid] for y in grid]
@@ -712,7 +720,9 @@ show(
 rng = np.random.default_rng(1)
 parameters = [Value(float(p)) for p in rng.uniform(-1, 1, 4 * 3 + 5)]
 calm = train(mlp, parameters, one_of_two, lr=0.05, steps=600)
-print(f"lr = 0.1: largest rise in a step {np.diff(losses_mlp).max():.2f} at step {np.diff(losses_mlp).argmax()}")
+print(
+    f"lr = 0.1: largest rise in a step {np.diff(losses_mlp).max():.2f} at step {np.diff(losses_mlp).argmax()}"
+)
 print(f"lr = 0.05: largest rise {np.diff(calm).max():.1e}, final loss {calm[-1]:.3f}")
 assert np.diff(calm).max() < 0 < np.diff(losses_mlp).max()
 
@@ -889,7 +899,9 @@ for _ in range(20):
     y = tanh(y)
 y.backward()
 slopes = [node.parents[0][1] for node in y.ancestors() if node.parents]
-print(f"gradient {x.grad:.4f}, the product of {len(slopes)} slopes between {min(slopes):.3f} and {max(slopes):.3f}")
+print(
+    f"gradient {x.grad:.4f}, the product of {len(slopes)} slopes between {min(slopes):.3f} and {max(slopes):.3f}"
+)
 assert len(slopes) == 20 and max(slopes) < 1 and round(x.grad, 4) == 0.1073
 assert abs(x.grad - math.prod(slopes)) < 1e-12
 

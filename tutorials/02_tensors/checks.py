@@ -21,7 +21,10 @@ unbroadcast = lesson.exercise(
 
 @unbroadcast.check("axes added on the left: (3,) in (2, 3), and (3,) in (4, 2, 3)")
 def _(my, rng):
-    return {f"(3,) from {large}": my.unbroadcast(rng.standard_normal(large), (3,)) for large in ((2, 3), (4, 2, 3))}
+    return {
+        f"(3,) from {large}": my.unbroadcast(rng.standard_normal(large), (3,))
+        for large in ((2, 3), (4, 2, 3))
+    }
 
 
 @unbroadcast.check("axes of length 1 that were stretched: (2, 1), (1, 3) and (1, 1) in (2, 3)")
@@ -39,7 +42,9 @@ def _(my, rng):
 @unbroadcast.check("both kinds at once: (4, 1) in (2, 4, 3), (2, 1, 3) in (5, 2, 4, 3), () in (2, 3)")
 def _(my, rng):
     cases = (((2, 4, 3), (4, 1)), ((5, 2, 4, 3), (2, 1, 3)), ((2, 3), ()))
-    return {f"{small} from {large}": my.unbroadcast(rng.standard_normal(large), small) for large, small in cases}
+    return {
+        f"{small} from {large}": my.unbroadcast(rng.standard_normal(large), small) for large, small in cases
+    }
 
 
 @unbroadcast.check("nothing was stretched, and g is left as it was; no rows at all")
@@ -132,7 +137,8 @@ def _(my, rng):
 
 
 @add_backward.gradcheck(
-    forward=lambda x, y: x + y, inputs=lambda rng: [rng.standard_normal((2, 1, 3)), rng.standard_normal((4, 1))]
+    forward=lambda x, y: x + y,
+    inputs=lambda rng: [rng.standard_normal((2, 1, 3)), rng.standard_normal((4, 1))],
 )
 def _(my, g, x, y):
     return my.add_backward(g, x, y)
@@ -206,7 +212,8 @@ def _(my, rng):
 
 
 @mul_backward.gradcheck(
-    forward=lambda x, y: x * y, inputs=lambda rng: [rng.standard_normal((2, 1, 3)), rng.standard_normal((4, 1))]
+    forward=lambda x, y: x * y,
+    inputs=lambda rng: [rng.standard_normal((2, 1, 3)), rng.standard_normal((4, 1))],
 )
 def _(my, g, x, y):
     return my.mul_backward(g, x, y)
@@ -294,7 +301,9 @@ def _(my, rng):
 @sum_backward.check("square (3, 3): the wrong axis would not crash")
 def _(my, rng):
     g = np.array([1.0, 2.0, 3.0])
-    return {f"your result for axis={axis}": my.sum_backward(g, np.zeros((3, 3)), axis=axis) for axis in (0, 1)}
+    return {
+        f"your result for axis={axis}": my.sum_backward(g, np.zeros((3, 3)), axis=axis) for axis in (0, 1)
+    }
 
 
 @sum_backward.check("everything: axis=None, without keepdims and with")
@@ -371,7 +380,9 @@ def _(my, rng):
     for axis in (0, 1, -1):
         for keepdims in (False, True):
             g = rng.standard_normal(x.sum(axis=axis, keepdims=keepdims).shape)
-            found[f"your result for axis={axis}, keepdims={keepdims}"] = my.mean_backward(g, x, axis, keepdims)
+            found[f"your result for axis={axis}, keepdims={keepdims}"] = my.mean_backward(
+                g, x, axis, keepdims
+            )
     return found
 
 
@@ -379,7 +390,9 @@ def _(my, rng):
 def _(my, rng):
     return {
         "your result for axis=None": my.mean_backward(np.array(6.0), np.zeros((2, 3))),
-        "your result for axis=(0, 2)": my.mean_backward(rng.standard_normal(4), np.zeros((2, 4, 3)), axis=(0, 2)),
+        "your result for axis=(0, 2)": my.mean_backward(
+            rng.standard_normal(4), np.zeros((2, 4, 3)), axis=(0, 2)
+        ),
     }
 
 
@@ -390,13 +403,17 @@ def _(my, rng):
     return {"the gradient": found, "after the call, g": g}
 
 
-@mean_backward.gradcheck(forward=lambda x: x.mean(axis=1), inputs=lambda rng: [rng.standard_normal((3, 3, 2))])
+@mean_backward.gradcheck(
+    forward=lambda x: x.mean(axis=1), inputs=lambda rng: [rng.standard_normal((3, 3, 2))]
+)
 def _(my, g, x):
     return my.mean_backward(g, x, axis=1)
 
 
 mean_backward.wrong(
-    "That is the gradient of the sum. Divide by the number of entries that go into one mean.", " * (np.size(g) / x.size)", ""
+    "That is the gradient of the sum. Divide by the number of entries that go into one mean.",
+    " * (np.size(g) / x.size)",
+    "",
 )
 mean_backward.wrong(
     "You divide by all entries of x. Along an axis, only that axis' length goes into one mean.",
@@ -413,7 +430,9 @@ mean_backward.wrong(
     "np.size(g) / x.size",
     "1 / np.size(g)",
 )
-mean_backward.wrong("You multiply by n where you should divide by it.", "np.size(g) / x.size", "x.size / np.size(g)")
+mean_backward.wrong(
+    "You multiply by n where you should divide by it.", "np.size(g) / x.size", "x.size / np.size(g)"
+)
 
 mean_backward.wrong(
     "x.shape[axis] works for one axis only. Axis may be None or a tuple: x.size over the number of means, np.size(g), always works.",
@@ -477,7 +496,9 @@ def _(my, rng):
     return {"the gradient": found, "after the call, x": x, "after the call, g": g}
 
 
-@max_backward.gradcheck(forward=lambda x: x.max(axis=0), inputs=lambda rng: [rng.permuted(np.arange(12.0)).reshape(4, 3)])
+@max_backward.gradcheck(
+    forward=lambda x: x.max(axis=0), inputs=lambda rng: [rng.permuted(np.arange(12.0)).reshape(4, 3)]
+)
 def _(my, g, x):
     return my.max_backward(g, x, axis=0)
 
@@ -578,7 +599,10 @@ def _(my, rng):
         "your result for x[2]": (2,),
         "your result for x[..., 1]": (Ellipsis, 1),
     }
-    return {name: my.getitem_backward(rng.standard_normal(x[index].shape), x, index) for name, index in cases.items()}
+    return {
+        name: my.getitem_backward(rng.standard_normal(x[index].shape), x, index)
+        for name, index in cases.items()
+    }
 
 
 @getitem_backward.check("a mask, and pairs of row and column that repeat")
@@ -651,7 +675,11 @@ backward = lesson.exercise(
 
 @backward.check("z = x * b + s, with broadcasting")
 def _(my, rng):
-    x, b, s = my.Tensor(rng.standard_normal((2, 3))), my.Tensor(rng.standard_normal(3)), my.Tensor(rng.standard_normal((2, 1)))
+    x, b, s = (
+        my.Tensor(rng.standard_normal((2, 3))),
+        my.Tensor(rng.standard_normal(3)),
+        my.Tensor(rng.standard_normal((2, 1))),
+    )
     z = my.apply(np.add, my.apply(np.multiply, x, b), s)
     my.backward(z, rng.standard_normal((2, 3)))
     return {"the grad of x": x.grad, "the grad of b": b.grad, "the grad of s": s.grad}

@@ -161,7 +161,10 @@ figure = Figure(figsize=(7, 3.2), layout="constrained")
 figure.suptitle("Broadcasting copies forward; backward adds what the copies receive", fontsize=12)
 panels = figure.subplots(2, 2, height_ratios=(1, 2))
 cells = [[b[None], unbroadcast(g * x, (1, 3))], [np.broadcast_to(b, (2, 3)), g * x]]
-titles = [["b, shape (3,)", "gradient of b: each column's sum"], ["its copies, shape (2, 3)", "g * x: what each copy receives"]]
+titles = [
+    ["b, shape (3,)", "gradient of b: each column's sum"],
+    ["its copies, shape (2, 3)", "g * x: what each copy receives"],
+]
 for row in range(2):
     for column, colour in enumerate(("Blues", "Oranges")):
         axes, numbers = panels[row, column], cells[row][column]
@@ -170,9 +173,15 @@ for row in range(2):
             axes.text(j, i, f"{number:g}", ha="center", va="center", fontsize=13)
         axes.set_title(titles[row][column] + ("", "   ↓" if column == 0 else "   ↑")[row == 0], fontsize=10)
         axes.set(
-            xticks=range(3), yticks=range(2) if row else [], xlabel="column j" if row else "", ylabel="row i" if row else ""
+            xticks=range(3),
+            yticks=range(2) if row else [],
+            xlabel="column j" if row else "",
+            ylabel="row i" if row else "",
         )
-show(figure, "On the left b is copied into two rows; on the right the shares of the two copies are added up, column by column.")
+show(
+    figure,
+    "On the left b is copied into two rows; on the right the shares of the two copies are added up, column by column.",
+)
 
 # %% [markdown]
 # ### Sum and mean
@@ -369,7 +378,16 @@ x_m = mg.tensor(x, requires_grad=True)
 b_m = mg.tensor(b, requires_grad=True)
 z = x_m * b_m
 node = z.node
-print("made by", node.name, "| of", [arg.shape for arg in node.args], "| birth", node.birth, "| needs", node.needs)
+print(
+    "made by",
+    node.name,
+    "| of",
+    [arg.shape for arg in node.args],
+    "| birth",
+    node.birth,
+    "| needs",
+    node.needs,
+)
 z.backward(mg.tensor(g))
 print("b.grad", b_m.grad.data)
 assert np.array_equal(b_m.grad.data, [1, 5, 12]) and np.array_equal(x_m.grad.data, x_t.grad)
@@ -383,7 +401,15 @@ assert np.array_equal(b_m.grad.data, [1, 5, 12]) and np.array_equal(x_m.grad.dat
 
 # %%
 print(f"{'function':10} reads the value, each argument")
-for fun, count in ((np.add, 2), (np.multiply, 2), (np.true_divide, 2), (np.exp, 1), (np.tanh, 1), (np.sum, 1), (np.amax, 1)):
+for fun, count in (
+    (np.add, 2),
+    (np.multiply, 2),
+    (np.true_divide, 2),
+    (np.exp, 1),
+    (np.tanh, 1),
+    (np.sum, 1),
+    (np.amax, 1),
+):
     print(f"{fun.__name__:10} {TABLE[fun].what_is_read((True,) * count)}")
 assert TABLE[np.add].what_is_read((True, True)) == (False, False, False)
 assert TABLE[np.multiply].what_is_read((True, True)) == (False, True, True)
@@ -415,7 +441,10 @@ mg.manual_seed(0)
 data, weight, bias = mg.randn(2, 3), mg.ones(3, requires_grad=True), mg.zeros(2, 1, requires_grad=True)
 result = (mg.tanh(data * weight + bias)).mean()
 drawing = graph(result, names=dict(data=data, weight=weight, bias=bias, result=result))
-show(drawing, "A graph of arrays: on the way back to the weight and the bias, the axes they were stretched along are summed.")
+show(
+    drawing,
+    "A graph of arrays: on the way back to the weight and the bias, the axes they were stretched along are summed.",
+)
 
 # %% [markdown]
 # ## Gradient check
@@ -439,7 +468,12 @@ def ours_back(g, x, b, s):
 
 
 rng = np.random.default_rng(0)
-for shapes in (((2, 3), (3,), (2, 1)), ((3, 3), (3,), (3, 1)), ((2, 1, 3), (4, 1), ()), ((1,), (5, 1), (1, 4))):
+for shapes in (
+    ((2, 3), (3,), (2, 1)),
+    ((3, 3), (3,), (3, 1)),
+    ((2, 1, 3), (4, 1), ()),
+    ((1,), (5, 1), (1, 4)),
+):
     arrays = [rng.standard_normal(shape) for shape in shapes]
     assert gradcheck((lambda x, b, s: ours(x, b, s)[1].data, ours_back), arrays)
     print("our tape is right for", shapes)
@@ -579,7 +613,12 @@ assert bias.grad.data.tolist() == [0, 0, 0]
 
 # %%
 predictions, targets = np.zeros((4, 1)), np.array([1.0, 2.0, 3.0, 4.0])
-print("shape of the difference:", (predictions - targets).shape, "and after squeezing:", (predictions[:, 0] - targets).shape)
+print(
+    "shape of the difference:",
+    (predictions - targets).shape,
+    "and after squeezing:",
+    (predictions[:, 0] - targets).shape,
+)
 assert (predictions - targets).shape == (4, 4)
 w = mg.ones(3, requires_grad=True)
 try:
@@ -696,7 +735,13 @@ assert n * n * 4 == 4 * 10**12 and kept == 4 * 10**6
 t = np.array([2.0, 5.0, 5.0, 5.0])
 shared = max_backward(np.array(1.0), t)
 moved = (t + 0.01 * (t == 5)).max() - t.max()
-print(shared, " all three nudged by 0.01: the max moves by", round(moved, 6), "; claimed:", round(0.01 * shared.sum(), 6))
+print(
+    shared,
+    " all three nudged by 0.01: the max moves by",
+    round(moved, 6),
+    "; claimed:",
+    round(0.01 * shared.sum(), 6),
+)
 assert np.allclose(shared, [0, 1 / 3, 1 / 3, 1 / 3]) and np.isclose(moved, 0.01 * shared.sum())
 assert np.isclose(0.01 * (t == 5).sum(), 0.03)
 

@@ -23,7 +23,10 @@ outer_backward = lesson.exercise(
 def _(my, rng):
     g = np.array([[1.0, 0.0, 2.0], [0.0, -1.0, 1.0]])
     return dict(
-        zip(("the gradient of u", "the gradient of v"), my.outer_backward(g, np.array([1.0, 2.0]), np.array([3.0, 4.0, 5.0])))
+        zip(
+            ("the gradient of u", "the gradient of v"),
+            my.outer_backward(g, np.array([1.0, 2.0]), np.array([3.0, 4.0, 5.0])),
+        )
     )
 
 
@@ -33,7 +36,9 @@ def _(my, rng):
     return dict(zip(("the gradient of u", "the gradient of v"), my.outer_backward(g, u, v)))
 
 
-@outer_backward.gradcheck(forward=np.outer, inputs=lambda rng: [rng.standard_normal(4), rng.standard_normal(3)])
+@outer_backward.gradcheck(
+    forward=np.outer, inputs=lambda rng: [rng.standard_normal(4), rng.standard_normal(3)]
+)
 def _(my, g, u, v):
     return my.outer_backward(g, u, v)
 
@@ -43,7 +48,9 @@ outer_backward.wrong(
     "g @ v, u @ g",
     "g.T @ v, u @ g.T",
 )
-outer_backward.wrong("The two gradients are exchanged: the first belongs to u.", "g @ v, u @ g", "u @ g, g @ v")
+outer_backward.wrong(
+    "The two gradients are exchanged: the first belongs to u.", "g @ v, u @ g", "u @ g, g @ v"
+)
 outer_backward.wrong(
     "You summed g along its rows and columns and left out the other vector: u[i]'s slope in z[i, j] is v[j].",
     "g @ v, u @ g",
@@ -93,7 +100,10 @@ matvec_backward = lesson.exercise(
 def _(my, rng):
     x = np.array([[1.0, 2, 0], [0, 1, 3]])
     return dict(
-        zip(("the gradient of x", "the gradient of v"), my.matvec_backward(np.array([1.0, -2.0]), x, np.array([3.0, 4.0, 5.0])))
+        zip(
+            ("the gradient of x", "the gradient of v"),
+            my.matvec_backward(np.array([1.0, -2.0]), x, np.array([3.0, 4.0, 5.0])),
+        )
     )
 
 
@@ -103,7 +113,9 @@ def _(my, rng):
     return dict(zip(("the gradient of x", "the gradient of v"), my.matvec_backward(g, x, v)))
 
 
-@matvec_backward.gradcheck(forward=lambda x, v: x @ v, inputs=lambda rng: [rng.standard_normal((4, 3)), rng.standard_normal(3)])
+@matvec_backward.gradcheck(
+    forward=lambda x, v: x @ v, inputs=lambda rng: [rng.standard_normal((4, 3)), rng.standard_normal(3)]
+)
 def _(my, g, x, v):
     return my.matvec_backward(g, x, v)
 
@@ -140,7 +152,9 @@ matvec_backward.wrong(
     "x.T * g",
 )
 matvec_backward.wrong(
-    "The two gradients are exchanged: the first belongs to x.", "np.outer(g, v), x.T @ g", "x.T @ g, np.outer(g, v)"
+    "The two gradients are exchanged: the first belongs to x.",
+    "np.outer(g, v), x.T @ g",
+    "x.T @ g, np.outer(g, v)",
 )
 
 # ---------------------------------------------------------------- matmul_backward
@@ -159,7 +173,12 @@ matmul_backward = lesson.exercise(
 @matmul_backward.check("the lesson's example by hand")
 def _(my, rng):
     x, y = np.array([[1.0, 2, 0], [0, 1, 3]]), np.array([[1.0, 4], [2, 0], [5, 1]])
-    return dict(zip(("the gradient of x", "the gradient of y"), my.matmul_backward(np.array([[1.0, 0], [2, -1]]), x, y)))
+    return dict(
+        zip(
+            ("the gradient of x", "the gradient of y"),
+            my.matmul_backward(np.array([[1.0, 0], [2, -1]]), x, y),
+        )
+    )
 
 
 @matmul_backward.check("square: (3, 3) @ (3, 3), where all eight products fit")
@@ -171,7 +190,9 @@ def _(my, rng):
 @matmul_backward.check("one row, one column, and no inner axis")
 def _(my, rng):
     return {
-        "for (1, 3) @ (3, 1)": my.matmul_backward(rng.standard_normal((1, 1)), np.ones((1, 3)), rng.standard_normal((3, 1))),
+        "for (1, 3) @ (3, 1)": my.matmul_backward(
+            rng.standard_normal((1, 1)), np.ones((1, 3)), rng.standard_normal((3, 1))
+        ),
         "for (2, 0) @ (0, 3)": my.matmul_backward(np.ones((2, 3)), np.zeros((2, 0)), np.zeros((0, 3))),
     }
 
@@ -204,7 +225,9 @@ matmul_backward.wrong(
     "g @ y.T",
     "y @ g.T",
 )
-matmul_backward.wrong("The two gradients are exchanged: the first belongs to x.", "g @ y.T, x.T @ g", "x.T @ g, g @ y.T")
+matmul_backward.wrong(
+    "The two gradients are exchanged: the first belongs to x.", "g @ y.T, x.T @ g", "x.T @ g, g @ y.T"
+)
 matmul_backward.wrong(
     "`*` multiplies entry by entry. Each entry of x meets a whole row of y: that is a product of matrices, `@`.",
     "g @ y.T, x.T @ g",
@@ -258,13 +281,23 @@ linear_backward = lesson.exercise(
 @linear_backward.check("two axes: x of shape (4, 3), five outputs")
 def _(my, rng):
     g, x, weight = rng.standard_normal((4, 5)), rng.standard_normal((4, 3)), rng.standard_normal((5, 3))
-    return dict(zip(("the gradient of x", "the gradient of weight", "the gradient of bias"), my.linear_backward(g, x, weight)))
+    return dict(
+        zip(
+            ("the gradient of x", "the gradient of weight", "the gradient of bias"),
+            my.linear_backward(g, x, weight),
+        )
+    )
 
 
 @linear_backward.check("square weight and batch: all of length 3")
 def _(my, rng):
     g, x, weight = rng.standard_normal((3, 3, 3))
-    return dict(zip(("the gradient of x", "the gradient of weight", "the gradient of bias"), my.linear_backward(g, x, weight)))
+    return dict(
+        zip(
+            ("the gradient of x", "the gradient of weight", "the gradient of bias"),
+            my.linear_backward(g, x, weight),
+        )
+    )
 
 
 @linear_backward.check("three axes (2, 4, 3), and four")
@@ -272,7 +305,9 @@ def _(my, rng):
     weight = rng.standard_normal((5, 3))
     found = {}
     for lead in ((2, 4), (2, 3, 2)):
-        gradients = my.linear_backward(rng.standard_normal((*lead, 5)), rng.standard_normal((*lead, 3)), weight)
+        gradients = my.linear_backward(
+            rng.standard_normal((*lead, 5)), rng.standard_normal((*lead, 3)), weight
+        )
         found[f"for x of shape {(*lead, 3)}"] = dict(
             zip(("the gradient of x", "the gradient of weight", "the gradient of bias"), gradients)
         )
@@ -386,19 +421,26 @@ def _(my, rng):
 def _(my, rng):
     g = np.arange(27.0).reshape(3, 3, 3)
     return {
-        f"your result for axes {axes}": my.permute_backward(g, axes) for axes in ((2, 0, 1), (1, 2, 0), (0, 2, 1), (0, 1, 2))
+        f"your result for axes {axes}": my.permute_backward(g, axes)
+        for axes in ((2, 0, 1), (1, 2, 0), (0, 2, 1), (0, 1, 2))
     }
 
 
 @permute_backward.check("splitting heads: (0, 2, 1, 3), and (2, 0, 3, 1) on four axes of length 2")
 def _(my, rng):
     return {
-        "your result for axes (0, 2, 1, 3)": my.permute_backward(rng.standard_normal((2, 3, 4, 5)), (0, 2, 1, 3)),
-        "your result for axes (2, 0, 3, 1)": my.permute_backward(rng.standard_normal((2, 2, 2, 2)), (2, 0, 3, 1)),
+        "your result for axes (0, 2, 1, 3)": my.permute_backward(
+            rng.standard_normal((2, 3, 4, 5)), (0, 2, 1, 3)
+        ),
+        "your result for axes (2, 0, 3, 1)": my.permute_backward(
+            rng.standard_normal((2, 2, 2, 2)), (2, 0, 3, 1)
+        ),
     }
 
 
-@permute_backward.gradcheck(forward=lambda x: np.transpose(x, (2, 0, 1)), inputs=lambda rng: [rng.standard_normal((3, 3, 3))])
+@permute_backward.gradcheck(
+    forward=lambda x: np.transpose(x, (2, 0, 1)), inputs=lambda rng: [rng.standard_normal((3, 3, 3))]
+)
 def _(my, g, x):
     return my.permute_backward(g, (2, 0, 1))
 
@@ -456,11 +498,17 @@ def _(my, rng):
 
 @batched_matmul_backward.check("broadcast batches: (2, 1, 3, 4) @ (5, 4, 2)")
 def _(my, rng):
-    g, x, y = rng.standard_normal((2, 5, 3, 2)), rng.standard_normal((2, 1, 3, 4)), rng.standard_normal((5, 4, 2))
+    g, x, y = (
+        rng.standard_normal((2, 5, 3, 2)),
+        rng.standard_normal((2, 1, 3, 4)),
+        rng.standard_normal((5, 4, 2)),
+    )
     return dict(zip(("the gradient of x", "the gradient of y"), my.batched_matmul_backward(g, x, y)))
 
 
-@batched_matmul_backward.check("one matrix for the whole batch: (2, 3, 4) @ (4, 5), (3, 4) @ (2, 4, 5), (3, 3, 3) @ (3, 3)")
+@batched_matmul_backward.check(
+    "one matrix for the whole batch: (2, 3, 4) @ (4, 5), (3, 4) @ (2, 4, 5), (3, 3, 3) @ (3, 3)"
+)
 def _(my, rng):
     shapes = (((2, 3, 5), (2, 3, 4), (4, 5)), ((2, 3, 5), (3, 4), (2, 4, 5)), ((3, 3, 3), (3, 3, 3), (3, 3)))
     found = {}
@@ -574,7 +622,9 @@ def _(my, rng):
     }
 
 
-matmul_flops.wrong("A multiplication and an addition are two operations: the factor 2 is missing.", "2 * batch", "batch")
+matmul_flops.wrong(
+    "A multiplication and an addition are two operations: the factor 2 is missing.", "2 * batch", "batch"
+)
 matmul_flops.wrong(
     "Backward makes two products, one for each argument; each costs as much as the forward.",
     "forward, 2 * forward",

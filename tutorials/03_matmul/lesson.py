@@ -102,7 +102,9 @@ marked = [
     ("Y: its partners", Y, (2, None)),
     ("G: its uses", G, (1, None)),
 ]
-for axes, (title, numbers, (row, column)) in zip(panels, [*marked, ("gradient: 2·5 − 1·1", G @ Y.T, (1, 2))], strict=True):
+for axes, (title, numbers, (row, column)) in zip(
+    panels, [*marked, ("gradient: 2·5 − 1·1", G @ Y.T, (1, 2))], strict=True
+):
     shade = np.zeros(numbers.shape)
     shade[row, slice(None) if column is None else column] = 1
     axes.imshow(shade, cmap="Oranges", vmin=0, vmax=2.5)
@@ -173,7 +175,10 @@ def fitting(n, k, m):
 
 for sizes in ((2, 3, 4), (3, 3, 4), (3, 3, 3)):
     found = fitting(*sizes)
-    print(f"n, k, m = {sizes}: {len(found)} fit:", ", ".join(name + (" (right)" if right else "") for name, right in found))
+    print(
+        f"n, k, m = {sizes}: {len(found)} fit:",
+        ", ".join(name + (" (right)" if right else "") for name, right in found),
+    )
 assert [len(fitting(*sizes)) for sizes in ((2, 3, 4), (3, 3, 4), (3, 3, 3))] == [1, 2, 8]
 assert sum(right for _, right in fitting(3, 3, 3)) == 1
 
@@ -259,7 +264,13 @@ def matmul_backward(g, x, y):
     return unbroadcast(g @ T(y), x.shape), unbroadcast(T(x) @ g, y.shape)
 
 
-for left, right in (((2, 1, 3, 4), (5, 4, 2)), ((3, 4), (5, 4, 2)), ((2, 3, 4), (4, 2)), ((3, 3), (3, 3)), ((2, 1, 4), (4, 1))):
+for left, right in (
+    ((2, 1, 3, 4), (5, 4, 2)),
+    ((3, 4), (5, 4, 2)),
+    ((2, 3, 4), (4, 2)),
+    ((3, 3), (3, 3)),
+    ((2, 1, 4), (4, 1)),
+):
     x, y = rng.standard_normal(left), rng.standard_normal(right)
     assert gradcheck((np.matmul, matmul_backward), [x, y])
     print(f"{left} @ {right} -> {(x @ y).shape}: right")
@@ -417,7 +428,9 @@ def one():
 
 assert np.allclose(many(), one(), atol=1e-3)
 temporary = batch * width * width * 4
-print(f"a product for each entry of the batch, then the sum: {best_time(many) * 1e3:.2f} ms, {temporary:,} bytes in between")
+print(
+    f"a product for each entry of the batch, then the sum: {best_time(many) * 1e3:.2f} ms, {temporary:,} bytes in between"
+)
 print(f"one product over all rows: {best_time(one) * 1e3:.2f} ms, nothing in between")
 assert temporary == 8_388_608
 
@@ -452,7 +465,11 @@ x_m = mg.randn(2, 3, 4, requires_grad=True)
 g_m = mg.randn(2, 3, 5)
 layer(x_m).backward(g_m)
 dx, dW, db = linear_backward(g_m.data, x_m.data, layer.weight.data, layer.bias.data)
-for name, ours, theirs in (("x", dx, x_m.grad), ("weight", dW, layer.weight.grad), ("bias", db, layer.bias.grad)):
+for name, ours, theirs in (
+    ("x", dx, x_m.grad),
+    ("weight", dW, layer.weight.grad),
+    ("bias", db, layer.bias.grad),
+):
     print(f"{name:6} {theirs.shape!s:10} largest difference from ours {np.abs(ours - theirs.data).max():.1e}")
     assert np.allclose(ours, theirs.data, atol=1e-5)
 print(inspect.getsource(ops.inverse))
@@ -495,7 +512,9 @@ assert gradcheck(lambda x: x.permute(2, 0, 1), [leaf(3, 3, 3)])
 
 # %%
 nothing = np.zeros((2, 0)) @ np.zeros((0, 3))
-print(nothing.tolist(), [d.shape for d in matmul_backward(np.ones((2, 3)), np.zeros((2, 0)), np.zeros((0, 3)))])
+print(
+    nothing.tolist(), [d.shape for d in matmul_backward(np.ones((2, 3)), np.zeros((2, 0)), np.zeros((0, 3)))]
+)
 assert not nothing.any() and nothing.shape == (2, 3)
 x_m = mg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
 (x_m @ x_m).backward(mg.tensor([[1.0, 0.0], [0.0, 0.0]]))
@@ -609,7 +628,9 @@ assert np.allclose(A_m.grad.data, [[3, 4, 5], [6, 8, 10]])
 # Q5, recomputed
 forward = 2 * 32 * 128 * 512 * 2048
 bias = 32 * 128 * 2048
-print(f"{forward:,} forward, {3 * forward / 1e9:.1f} billion in all; the bias {bias:,}, a share of {bias / forward:.4f}")
+print(
+    f"{forward:,} forward, {3 * forward / 1e9:.1f} billion in all; the bias {bias:,}, a share of {bias / forward:.4f}"
+)
 assert forward == 8_589_934_592 and round(3 * forward / 1e9, 1) == 25.8
 assert 8e6 < bias < 9e6 and bias / forward < 1.1e-3
 

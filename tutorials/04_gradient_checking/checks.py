@@ -35,7 +35,10 @@ def _(my, rng):
 @relative_error.check("zeros everywhere, measured as rounding errors: the floor is the scale")
 def _(my, rng):
     with np.errstate(all="ignore"):
-        return [my.relative_error(np.zeros(3), np.full(3, 4e-9)), my.relative_error(np.zeros(3), np.full(3, 4e-9), floor=1.0)]
+        return [
+            my.relative_error(np.zeros(3), np.full(3, 4e-9)),
+            my.relative_error(np.zeros(3), np.full(3, 4e-9), floor=1.0),
+        ]
 
 
 @relative_error.check("all claimed gradients are zero, or too small: the size of n counts as well")
@@ -313,7 +316,11 @@ check_backward = lesson.exercise(
 def _(my, rng):
     w = rng.standard_normal((3, 4))
     return [
-        bool(my.check_backward(np.tanh, lambda g, x: g * (1 - np.tanh(x) ** 2), rng.standard_normal((2, 3)), rng)),
+        bool(
+            my.check_backward(
+                np.tanh, lambda g, x: g * (1 - np.tanh(x) ** 2), rng.standard_normal((2, 3)), rng
+            )
+        ),
         bool(my.check_backward(lambda x: x @ w, lambda g, x: g @ w.T, rng.standard_normal((2, 3)), rng)),
         bool(
             my.check_backward(
@@ -328,7 +335,9 @@ def _(my, rng):
 
 @check_backward.check("zeros fail, where the outputs always sum to 0")
 def _(my, rng):
-    return bool(my.check_backward(lambda x: x - x.mean(), lambda g, x: np.zeros_like(x), rng.standard_normal(4), rng))
+    return bool(
+        my.check_backward(lambda x: x - x.mean(), lambda g, x: np.zeros_like(x), rng.standard_normal(4), rng)
+    )
 
 
 @check_backward.check("small mistakes fail: a gradient that is 0.1 % too large")
@@ -410,7 +419,10 @@ def _(my, rng):
 @directional_error.check("a wrong gradient: how wrong along v")
 def _(my, rng):
     x, v = rng.standard_normal((2, 4, 3))
-    return [my.directional_error(lambda x: np.sin(x).sum(), factor * np.cos(x), x, v) for factor in (2.0, -1.0, 0.5)]
+    return [
+        my.directional_error(lambda x: np.sin(x).sum(), factor * np.cos(x), x, v)
+        for factor in (2.0, -1.0, 0.5)
+    ]
 
 
 @directional_error.check("a step as large as 0.5, so that its own error shows")
@@ -486,7 +498,10 @@ def _(my, rng):
 
 @find_kinks.check("smooth functions have none, not even steep ones")
 def _(my, rng):
-    return [my.find_kinks(np.sin, rng.standard_normal(5)), my.find_kinks(lambda x: np.exp(5 * x), np.array([2.0, 3.0]))]
+    return [
+        my.find_kinks(np.sin, rng.standard_normal(5)),
+        my.find_kinks(lambda x: np.exp(5 * x), np.array([2.0, 3.0])),
+    ]
 
 
 @find_kinks.check("a corner that bends down, and a small one below the bar")
@@ -561,7 +576,9 @@ def _(my, rng):
 @complex_step_gradient.check("a matrix whose entries depend on each other", tolerance=1e-14)
 def _(my, rng):
     w = rng.standard_normal((2, 3))
-    return my.complex_step_gradient(lambda x: np.exp(w * x).sum() * x[0, 1] * x[1, 2], rng.standard_normal((2, 3)))
+    return my.complex_step_gradient(
+        lambda x: np.exp(w * x).sum() * x[0, 1] * x[1, 2], rng.standard_normal((2, 3))
+    )
 
 
 @complex_step_gradient.check("a large step: of x^3 at 2 with h = 0.1 it is 11.99", tolerance=1e-12)

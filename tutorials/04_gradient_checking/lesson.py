@@ -111,7 +111,9 @@ def cube(x):
     return x * x * x
 
 
-assert np.isclose(forward_difference(cube, 2.0, 0.1), 12.61) and np.isclose(central_difference(cube, 2.0, 0.1), 12.01)
+assert np.isclose(forward_difference(cube, 2.0, 0.1), 12.61) and np.isclose(
+    central_difference(cube, 2.0, 0.1), 12.01
+)
 for h in (0.1, 0.05):
     errors = [difference(cube, 2.0, h) - 12 for difference in (forward_difference, central_difference)]
     print(f"h = {h:4}: error of the forward difference {errors[0]:.4f}, of the central {errors[1]:.4f}")
@@ -177,7 +179,11 @@ steps = 10.0 ** np.arange(-14, -0.9, 0.125)
 curves = {
     "forward, float64": ([error_of(forward_difference, np.float64, h) for h in steps], "#D55E00", "-"),
     "central, float64": ([error_of(central_difference, np.float64, h) for h in steps], "#0072B2", "-"),
-    "central, float32": ([error_of(central_difference, np.float32, h) for h in steps if h > 1e-6], "#009E73", "--"),
+    "central, float32": (
+        [error_of(central_difference, np.float32, h) for h in steps if h > 1e-6],
+        "#009E73",
+        "--",
+    ),
 }
 figure = Figure(figsize=(7, 4.2), layout="constrained")
 axes = figure.add_subplot()
@@ -391,7 +397,9 @@ near = np.linspace(-3e-5, 3e-5, 241)
 figure = Figure(figsize=(7, 3.4), layout="constrained")
 axes = figure.add_subplot()
 axes.set_title("Closer to a kink than the step, the measured slope mixes both sides", fontsize=11)
-axes.plot(near * 1e5, central_difference(relu, near, 1e-5), color="#0072B2", label="central difference, h = 1e-5")
+axes.plot(
+    near * 1e5, central_difference(relu, near, 1e-5), color="#0072B2", label="central difference, h = 1e-5"
+)
 axes.plot(near * 1e5, (near > 0).astype(float), "--", color="#D55E00", label="derivative of relu")
 axes.set(xlabel="x, in units of the step", ylabel="slope")
 axes.legend()
@@ -488,7 +496,10 @@ said(np.tanh, writes, x)
 large = 1e12
 print("(x + h) - x:", (large + 1e-5) - large, "  slope of x:", central_difference(lambda x: x, large, 1e-5))
 print("with h = 1e-5 * x:", central_difference(lambda x: x, large, 1e-5 * large))
-assert central_difference(lambda x: x, large, 1e-5) == 0 and central_difference(lambda x: x, large, 1e-5 * large) == 1
+assert (
+    central_difference(lambda x: x, large, 1e-5) == 0
+    and central_difference(lambda x: x, large, 1e-5 * large) == 1
+)
 
 # %% [markdown]
 # **Forgetting to put x back**, or putting it back as `x[i] -= h`. The first measures every entry at another point. The second

@@ -340,14 +340,18 @@ def _(my, rng):
     results = []
     for shape in ((4, 4), (2, 3, 5)):
         y = rng.random(shape)
-        results.append(my.log_softmax_backward(rng.standard_normal(shape), np.log(y / y.sum(axis=-1, keepdims=True))))
+        results.append(
+            my.log_softmax_backward(rng.standard_normal(shape), np.log(y / y.sum(axis=-1, keepdims=True)))
+        )
     return results
 
 
 @log_softmax_backward.check("a class that is far behind: finite")
 def _(my, rng):
     with np.errstate(all="ignore"):
-        return my.log_softmax_backward(np.array([[1.0, 0.0], [0.0, -2.0]]), np.array([[-800.0, 0.0], [-800.0, 0.0]]))
+        return my.log_softmax_backward(
+            np.array([[1.0, 0.0], [0.0, -2.0]]), np.array([[-800.0, 0.0], [-800.0, 0.0]])
+        )
 
 
 log_softmax_backward.wrong(
@@ -490,7 +494,8 @@ cross_entropy_backward = lesson.exercise(
 
 
 @cross_entropy_backward.gradcheck(
-    forward="cross_entropy", inputs=lambda rng: [rng.standard_normal((6, 4)), np.array([1, -100, 3, 2, -100, 0])]
+    forward="cross_entropy",
+    inputs=lambda rng: [rng.standard_normal((6, 4)), np.array([1, -100, 3, 2, -100, 0])],
 )
 def _(my, g, logits, targets):
     return g * my.cross_entropy_backward(logits, targets)

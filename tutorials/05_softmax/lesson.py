@@ -123,7 +123,9 @@ with np.errstate(over="ignore", invalid="ignore"):  # without this line NumPy wa
 
 for dtype in (np.float32, np.float64):
     largest, smallest = np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal
-    print(f"{dtype.__name__}: exp(x) is infinite above {np.log(largest):.2f} and 0 below about {np.log(smallest):.2f}")
+    print(
+        f"{dtype.__name__}: exp(x) is infinite above {np.log(largest):.2f} and 0 below about {np.log(smallest):.2f}"
+    )
 
 # %% [markdown]
 # `inf / inf` is NaN. In float32, which networks use, a logit of 89 is enough.
@@ -341,7 +343,11 @@ else:
 # %%
 zeros = lambda g, y, x: np.zeros_like(x)
 ones = np.ones((3, 5))
-print("with g = 1 the right gradient is", np.abs(softmax_backward(ones, softmax(x))).max().round(12), "everywhere")
+print(
+    "with g = 1 the right gradient is",
+    np.abs(softmax_backward(ones, softmax(x))).max().round(12),
+    "everywhere",
+)
 try:
     gradcheck_pair(softmax, zeros, [x])
 except AssertionError as error:
@@ -365,13 +371,18 @@ right = softmax(np.stack([margin, 0 * margin], -1))[:, 0]
 figure = Figure(figsize=(7, 3.8), layout="constrained")
 figure.suptitle("Where the answer is wrong, cross-entropy keeps pushing; squared error lets go", fontsize=11)
 for axes, what in zip(figure.subplots(1, 2), ("loss", "size of the gradient at the right logit")):
-    ce, square = (-np.log(right), (1 - right) ** 2) if what == "loss" else (1 - right, 2 * (1 - right) ** 2 * right)
+    ce, square = (
+        (-np.log(right), (1 - right) ** 2) if what == "loss" else (1 - right, 2 * (1 - right) ** 2 * right)
+    )
     axes.plot(margin, ce, color="#0072B2", label=r"cross-entropy, $-\ln y_t$")
     axes.plot(margin, square, "--", color="#D55E00", label=r"squared error, $(1 - y_t)^2$")
     axes.set(xlabel="logit of the right class minus the other's", ylabel=what)
     axes.grid(alpha=0.3)
 figure.axes[0].legend()
-show(figure, "Loss and gradient of cross-entropy and squared error against the margin: squared error's gradient dies at -10")
+show(
+    figure,
+    "Loss and gradient of cross-entropy and squared error against the margin: squared error's gradient dies at -10",
+)
 
 # %% [markdown]
 # ### The first loss is $\ln C$
@@ -383,7 +394,12 @@ show(figure, "Loss and gradient of cross-entropy and squared error against the m
 # `exp(loss)` is called the **perplexity**: among how many equally likely answers the network behaves as if it had to guess.
 
 # %%
-for name, classes in (("two classes", 2), ("ten digits", 10), ("65 characters", 65), ("GPT-2's vocabulary", 50257)):
+for name, classes in (
+    ("two classes", 2),
+    ("ten digits", 10),
+    ("65 characters", 65),
+    ("GPT-2's vocabulary", 50257),
+):
     print(f"{name:>18}: first loss {np.log(classes):7.4f}   perplexity {np.exp(np.log(classes)):8.0f}")
 same = np.zeros((3, 65))
 assert np.isclose(cross_entropy(same, np.array([4, 0, 64])), np.log(65))
@@ -398,13 +414,17 @@ assert np.isclose(cross_entropy(same, np.array([4, 0, 64])), np.log(65))
 # %%
 x = np.array([2.0, 1.0, 0.0, -1.0])
 figure = Figure(figsize=(7, 3.2), layout="constrained")
-figure.suptitle("The same four logits (2, 1, 0, -1): a low temperature decides, a high one hesitates", fontsize=11)
+figure.suptitle(
+    "The same four logits (2, 1, 0, -1): a low temperature decides, a high one hesitates", fontsize=11
+)
 for axes, temperature in zip(figure.subplots(1, 3, sharey=True), (0.25, 1.0, 4.0)):
     bars = axes.bar(range(4), softmax(x / temperature), color="#0072B2")
     axes.bar_label(bars, fmt="%.2f", fontsize=9)
     axes.set(title=f"temperature {temperature:g}", xlabel="class", ylim=(0, 1.1), xticks=range(4))
 figure.axes[0].set_ylabel("probability")
-show(figure, "Softmax of the same logits at temperatures 0.25, 1 and 4: from nearly one-hot to nearly uniform")
+show(
+    figure, "Softmax of the same logits at temperatures 0.25, 1 and 4: from nearly one-hot to nearly uniform"
+)
 
 # %% [markdown]
 # ### Label smoothing
@@ -428,8 +448,12 @@ def smoothed_loss(logits, q):
 q = smooth_targets(targets[[0, 1, 3]], 3, 0.1)
 print(q)
 rows = logits[[0, 1, 3]]
-assert gradcheck_pair(smoothed_loss, lambda g, x, q: (g * (softmax(x) - q) / len(x), -g * log_softmax(x) / len(x)), [rows, q])
-assert np.isclose(smoothed_loss(rows, q), F.cross_entropy(rows, targets[[0, 1, 3]], label_smoothing=0.1).item())
+assert gradcheck_pair(
+    smoothed_loss, lambda g, x, q: (g * (softmax(x) - q) / len(x), -g * log_softmax(x) / len(x)), [rows, q]
+)
+assert np.isclose(
+    smoothed_loss(rows, q), F.cross_entropy(rows, targets[[0, 1, 3]], label_smoothing=0.1).item()
+)
 
 # %% [markdown]
 # ## Edge cases
@@ -451,7 +475,11 @@ with np.errstate(invalid="ignore"):
 huge = np.array([1e16, 1e16 + 2])
 print("x - logsumexp(x):", huge - logsumexp(huge), " shifted first:", log_softmax(huge))
 assert np.allclose(log_softmax(huge), log_softmax(np.array([0.0, 2.0])))
-print("no target:", cross_entropy(logits, np.full(4, -100)), cross_entropy_backward(logits, np.full(4, -100)).any())
+print(
+    "no target:",
+    cross_entropy(logits, np.full(4, -100)),
+    cross_entropy_backward(logits, np.full(4, -100)).any(),
+)
 
 # %% [markdown]
 # ## Pitfalls
@@ -466,7 +494,10 @@ sure[0, 3] = 50.0
 target = np.array([3])
 print("logits       ", cross_entropy(sure, target))
 print("softmax twice", cross_entropy(softmax(sure), target))
-assert np.isclose(cross_entropy(softmax(sure), target), np.log(1 + 9 / np.e)) and round(np.log(1 + 9 / np.e), 4) == 1.4612
+assert (
+    np.isclose(cross_entropy(softmax(sure), target), np.log(1 + 9 / np.e))
+    and round(np.log(1 + 9 / np.e), 4) == 1.4612
+)
 
 # %% [markdown]
 # **`log(softmax(x) + 1e-9)`.** It hides the infinity and kills the gradient exactly where it is needed. With the right class
@@ -477,7 +508,9 @@ for behind in (10.0, 20.0, 30.0, 40.0):
     y = softmax(np.array([0.0, behind]))
     patched = y[0] / (y[0] + 1e-9) * (1 - y[0])  # the size of d/dx_0 of -log(y_0 + 1e-9)
     loss = -np.log(y[0] + 1e-9)
-    print(f"behind by {behind:2.0f}: loss {loss:5.2f} (right {behind:.2f})   push {patched:.5f} (right {1 - y[0]:.5f})")
+    print(
+        f"behind by {behind:2.0f}: loss {loss:5.2f} (right {behind:.2f})   push {patched:.5f} (right {1 - y[0]:.5f})"
+    )
 assert round(-np.log(1e-9), 2) == 20.72
 y0 = softmax(np.array([0.0, 30.0]))[0]
 assert round(y0 / (y0 + 1e-9), 4) == 0.0001
@@ -639,7 +672,10 @@ assert np.allclose(softmax_backward(np.full(5, 3.0), softmax(rng.standard_normal
 # %%
 # Q8, recomputed
 a, b = 2.5, 0.5
-assert np.isclose(softmax(np.array([a, b]))[0], 1 / (1 + np.exp(-(a - b)))) and round(1 / (1 + np.exp(-2)), 4) == 0.8808
+assert (
+    np.isclose(softmax(np.array([a, b]))[0], 1 / (1 + np.exp(-(a - b))))
+    and round(1 / (1 + np.exp(-2)), 4) == 0.8808
+)
 
 # %% [markdown]
 # ## What was left out

@@ -213,7 +213,9 @@ def _(my, rng):
 
 @clip_grad_norm.check("arrays of several shapes")
 def _(my, rng):
-    return my.clip_grad_norm([rng.standard_normal((3, 4)), rng.standard_normal(5), rng.standard_normal((2, 2, 2))], 2.0)
+    return my.clip_grad_norm(
+        [rng.standard_normal((3, 4)), rng.standard_normal(5), rng.standard_normal((2, 2, 2))], 2.0
+    )
 
 
 @clip_grad_norm.check("shorter than max_norm: nothing changes")

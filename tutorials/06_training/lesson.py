@@ -57,7 +57,9 @@ assert np.isclose(x, (1 - 2.1) ** 20)
 # %%
 figure, found = figures.drawn(figures.loss_surface)
 for name in ("SGD", "Adam"):
-    print(f"{name:4} after 60 steps is {np.linalg.norm(found[name][-1] - found['lowest']):.2f} from the lowest point")
+    print(
+        f"{name:4} after 60 steps is {np.linalg.norm(found[name][-1] - found['lowest']):.2f} from the lowest point"
+    )
 show(figure, "SGD and Adam on the way down a narrow valley: SGD creeps along the floor, Adam arrives")
 
 # %% [markdown]
@@ -181,7 +183,9 @@ weights = (1 - beta) * beta ** np.arange(t)[::-1]
 print("weights of 7 gradients", weights, " sum", weights.sum())
 assert np.isclose(weights.sum(), 1 - beta**t)
 for t in (1, 10, 100, 1000, 5000):
-    print(f"step {t:4}: without the correction a step is {(1 - 0.9**t) / np.sqrt(1 - 0.999**t):.3f} times as long")
+    print(
+        f"step {t:4}: without the correction a step is {(1 - 0.9**t) / np.sqrt(1 - 0.999**t):.3f} times as long"
+    )
 assert np.isclose(0.1 / np.sqrt(0.001), 3.16, atol=0.01)
 
 # %% [markdown]
@@ -220,7 +224,9 @@ axes.set_title("The first weights decide whether a deep relu network carries any
 looks = ((2, "#D55E00", "s"), (1, "#0072B2", "o"), (0.5, "#009E73", "^"))
 for factor, colour, marker in looks:
     label = rf"standard deviation {factor:g} $\cdot \sqrt{{2/n}}$ = {factor * good:.3f}"
-    axes.semilogy(range(1, 31), sizes_by_layer(factor * good), color=colour, marker=marker, markersize=3, label=label)
+    axes.semilogy(
+        range(1, 31), sizes_by_layer(factor * good), color=colour, marker=marker, markersize=3, label=label
+    )
 axes.set(xlabel="layer", ylabel="size of its outputs (root mean square)", ylim=(1e-10, 1e14))
 axes.legend()
 show(
@@ -327,7 +333,11 @@ print([(name, p.shape) for name, p in Net().named_parameters()])
 mg.manual_seed(0)
 model = MLP(2, 16, 3)
 print(model)
-print([(name, p.shape) for name, p in model.named_parameters()], sum(p.numel() for p in model.parameters()), "numbers")
+print(
+    [(name, p.shape) for name, p in model.named_parameters()],
+    sum(p.numel() for p in model.parameters()),
+    "numbers",
+)
 assert sum(p.numel() for p in model.parameters()) == 2 * 16 + 16 + 16 * 3 + 3 == 99
 
 # %% [markdown]
@@ -471,7 +481,9 @@ for units in (1.0, 1000.0):
     for t in range(1, 31):
         x, m, v = adam_step(x, units * x, m, v, t, lr=0.02)  # the loss is units * x^2 / 2
     ends.append(x)
-print(f"Adam after 30 steps: {ends[0]:.4f}, {ends[1]:.4f}   SGD after one step: {1 - 0.02:.2f}, {1 - 0.02 * 1000:.2f}")
+print(
+    f"Adam after 30 steps: {ends[0]:.4f}, {ends[1]:.4f}   SGD after one step: {1 - 0.02:.2f}, {1 - 0.02 * 1000:.2f}"
+)
 assert np.isclose(*ends, atol=1e-6)
 
 # %%
@@ -491,7 +503,10 @@ for (name, losses), colour, line in zip(curves.items(), colours, ("-", "--", ":"
 right.set_title("The same start, three optimizers", fontsize=10)
 right.set(xlabel="epoch", ylabel="training loss")
 right.legend(fontsize=8)
-show(figure, "Left: where the network answers which arm, and test points; right: the loss of SGD, momentum and Adam")
+show(
+    figure,
+    "Left: where the network answers which arm, and test points; right: the loss of SGD, momentum and Adam",
+)
 
 # %% [markdown]
 # ### Weight decay: L2 is not AdamW
@@ -643,7 +658,9 @@ for value in (0.0, 0.1):
     train(model, optim.Adam(model.parameters(), lr=0.01), epochs=20)
     hidden = next(model.parameters()).data
     different = len(np.unique(hidden, axis=0))
-    print(f"first weights {value}: {different} different unit(s), accuracy {accuracy(model, x_test, y_test):.2f}")
+    print(
+        f"first weights {value}: {different} different unit(s), accuracy {accuracy(model, x_test, y_test):.2f}"
+    )
     assert different == 1
 
 # %% [markdown]
@@ -685,7 +702,8 @@ mg.manual_seed(0)
 model = MLP(2, 64, 64, 3)
 optimizer, r, losses = optim.Adam(model.parameters(), lr=0.01), np.random.default_rng(0), []
 for _ in range(30):
-    for (x, _), (_, y) in zip(batches(x_train, y_train, 50, r), batches(x_train, y_train, 50, r)):  # two orders
+    # two orders
+    for (x, _), (_, y) in zip(batches(x_train, y_train, 50, r), batches(x_train, y_train, 50, r)):
         loss = F.cross_entropy(model(mg.tensor(x)), y)
         optimizer.zero_grad()
         loss.backward()
@@ -779,7 +797,9 @@ assert round(factor, 4) == 0.1131 and 1.1e-19 < factor**20 < 1.3e-19 and 0.3 < m
 # Q5, recomputed
 short, norm = clip_grad_norm([np.array([3.0]), np.array([0.0, 4.0])], 1.0)
 assert norm == 5 and np.allclose(np.concatenate(short), [0.6, 0, 0.8])
-assert np.allclose(np.concatenate(clip_grad_norm([np.array([3.0]), np.array([0.0, 4.0])], 10.0)[0]), [3, 0, 4])
+assert np.allclose(
+    np.concatenate(clip_grad_norm([np.array([3.0]), np.array([0.0, 4.0])], 10.0)[0]), [3, 0, 4]
+)
 
 # %% [markdown]
 # ### Q6. How much memory do a million float32 parameters need while Adam trains them, activations not counted?

@@ -50,7 +50,9 @@ step.wrong(
 )
 step.wrong("The bias is missing.", " + b)", ")")
 step.wrong("The state before has no part in it: then this is no memory.", " + h @ W_h.T", "")
-step.wrong("The bias stands outside the tanh. It is part of what is bent.", "h @ W_h.T + b)", "h @ W_h.T) + b")
+step.wrong(
+    "The bias stands outside the tanh. It is part of what is bent.", "h @ W_h.T + b)", "h @ W_h.T) + b"
+)
 step.wrong(
     "Neither matrix is transposed. The formula has W x for a column x; with vectors in the rows it is x @ W.T.",
     "x @ W_x.T + h @ W_h.T",
@@ -106,7 +108,9 @@ forward.wrong(
     "np.stack(states, axis=1)",
 )
 forward.wrong(
-    "h0 is not used: the first state before is not always 0.", "states, h = [], h0", "states, h = [], np.zeros_like(h0)"
+    "h0 is not used: the first state before is not always 0.",
+    "states, h = [], h0",
+    "states, h = [], np.zeros_like(h0)",
 )
 
 
@@ -131,7 +135,9 @@ def _(my, g, x, h0, W_x, W_h, b):
 
 @backward.check("only the last state has a loss")
 def _(my, rng):
-    g, x, h0, W_x, W_h, b = (rng.standard_normal(s) for s in ((6, 2, 4), (6, 2, 3), (2, 4), (4, 3), (4, 4), (4,)))
+    g, x, h0, W_x, W_h, b = (
+        rng.standard_normal(s) for s in ((6, 2, 4), (6, 2, 3), (2, 4), (4, 3), (4, 4), (4,))
+    )
     g[:-1] = 0
     return my.rnn_backward(g, x, h0, W_x, W_h, b)
 
@@ -212,7 +218,12 @@ def _(my, rng):
 def _(my, rng):
     b = np.concatenate([np.full(4, -50.0), np.full(4, 50.0), np.zeros(8)])  # input gate shut
     return my.lstm_step(
-        np.zeros((2, 3)), np.zeros((2, 4)), rng.standard_normal((2, 4)), np.zeros((16, 3)), np.zeros((16, 4)), b
+        np.zeros((2, 3)),
+        np.zeros((2, 4)),
+        rng.standard_normal((2, 4)),
+        np.zeros((16, 3)),
+        np.zeros((16, 4)),
+        b,
     )
 
 
@@ -231,9 +242,13 @@ lstm.wrong(
     "return sigmoid(o) * np.tanh(c), new",
 )
 lstm.wrong(
-    "The proposal g goes through a sigmoid. It may be negative: use tanh.", "sigmoid(i) * np.tanh(g)", "sigmoid(i) * sigmoid(g)"
+    "The proposal g goes through a sigmoid. It may be negative: use tanh.",
+    "sigmoid(i) * np.tanh(g)",
+    "sigmoid(i) * sigmoid(g)",
 )
-lstm.wrong("The cell is shown without its tanh: h' = o tanh(c').", "sigmoid(o) * np.tanh(c), c", "sigmoid(o) * c, c")
+lstm.wrong(
+    "The cell is shown without its tanh: h' = o tanh(c').", "sigmoid(o) * np.tanh(c), c", "sigmoid(o) * c, c"
+)
 lstm.wrong(
     "State and cell come back in the wrong order: (h', c').",
     "return sigmoid(o) * np.tanh(c), c",
@@ -327,7 +342,9 @@ def _(my, rng):
 
 @clip.check("three arrays, some long, some short")
 def _(my, rng):
-    return my.clip([10 * rng.standard_normal((3, 4)), 0.1 * rng.standard_normal(4), rng.standard_normal((2, 2, 2))], 2.5)
+    return my.clip(
+        [10 * rng.standard_normal((3, 4)), 0.1 * rng.standard_normal(4), rng.standard_normal((2, 2, 2))], 2.5
+    )
 
 
 @clip.check("short ones stay as they are")

@@ -153,7 +153,8 @@ def rnn_backward(g, x, h0, W_x, W_h, b):
 
 
 assert gradcheck((rnn_forward, rnn_backward), [x, rng.standard_normal((B, H)), W_x, W_h, b])
-column = lambda *numbers: np.array(numbers, float).reshape(-1, 1, 1)  # a sequence of single numbers, as (T, 1, 1)
+# a sequence of single numbers, as (T, 1, 1)
+column = lambda *numbers: np.array(numbers, float).reshape(-1, 1, 1)
 one, half = np.array([[1.0]]), np.array([[0.5]])
 by_hand = rnn_backward(column(0, 0, 1), column(1, 0, 0), np.zeros((1, 1)), one, half, np.zeros(1))
 print("the worked example again: dx =", by_hand[0].ravel(), " dW_h =", by_hand[3].ravel())
@@ -202,7 +203,10 @@ found = {
 }
 for name, lengths in found.items():
     for rho, by_distance in lengths.items():
-        print(f"{name}, rho {rho}: gradient 10, 50, 99 steps back:", *(f"{by_distance[d]:9.1e}" for d in (10, 50, 99)))
+        print(
+            f"{name}, rho {rho}: gradient 10, 50, 99 steps back:",
+            *(f"{by_distance[d]:9.1e}" for d in (10, 50, 99)),
+        )
 
 # %%
 linear, bent = found.values()
@@ -221,7 +225,10 @@ for axes, (name, lengths) in zip(figure.subplots(1, 2, sharey=True), found.items
     axes.grid(alpha=0.3)
 figure.axes[0].set_ylabel("length of the gradient (1 at the last state)")
 figure.axes[1].legend(fontsize=8, ncols=2, loc="upper left")
-show(figure, "Length of the gradient against the number of steps back, for state matrices of six spectral radii")
+show(
+    figure,
+    "Length of the gradient against the number of steps back, for state matrices of six spectral radii",
+)
 
 # %% [markdown]
 # Without the tanh you see the powers. With it all lines lie lower: it hastens vanishing, and holds back explosion for a while
@@ -305,8 +312,12 @@ def lstm_forward(x, h, c, W_x, W_h, b):
     return np.stack(states)
 
 
-print(f"0.99^100 = {0.99**100:.2f}, sigmoid(1) = {sigmoid(1.0):.3f}, sigmoid(1)^100 = {sigmoid(1.0) ** 100:.1e}")
-assert abs(0.99**100 - 0.37) < 0.005 and abs(sigmoid(1.0) - 0.731) < 1e-3 and 2e-14 < sigmoid(1.0) ** 100 < 3e-14
+print(
+    f"0.99^100 = {0.99**100:.2f}, sigmoid(1) = {sigmoid(1.0):.3f}, sigmoid(1)^100 = {sigmoid(1.0) ** 100:.1e}"
+)
+assert (
+    abs(0.99**100 - 0.37) < 0.005 and abs(sigmoid(1.0) - 0.731) < 1e-3 and 2e-14 < sigmoid(1.0) ** 100 < 3e-14
+)
 
 # %% [markdown]
 # ### Its backward
@@ -356,11 +367,19 @@ print("the LSTM's backward is right, for all six inputs")
 # %%
 x, h0, c0 = inputs[:3]
 lstm = nn.LSTM(D, H).double()
-ours = lstm_forward(x, h0, c0, lstm.weight_ih_l0.data, lstm.weight_hh_l0.data, (lstm.bias_ih_l0 + lstm.bias_hh_l0).data)
+ours = lstm_forward(
+    x, h0, c0, lstm.weight_ih_l0.data, lstm.weight_hh_l0.data, (lstm.bias_ih_l0 + lstm.bias_hh_l0).data
+)
 theirs, _ = lstm(mg.tensor(x), (mg.tensor(h0[None]), mg.tensor(c0[None])))
 rnn = nn.RNN(D, H).double()
-states = rnn_forward(x, h0, rnn.weight_ih_l0.data, rnn.weight_hh_l0.data, (rnn.bias_ih_l0 + rnn.bias_hh_l0).data)
-print("largest differences:", abs(theirs.data - ours).max(), abs(rnn(mg.tensor(x), mg.tensor(h0[None]))[0].data - states).max())
+states = rnn_forward(
+    x, h0, rnn.weight_ih_l0.data, rnn.weight_hh_l0.data, (rnn.bias_ih_l0 + rnn.bias_hh_l0).data
+)
+print(
+    "largest differences:",
+    abs(theirs.data - ours).max(),
+    abs(rnn(mg.tensor(x), mg.tensor(h0[None]))[0].data - states).max(),
+)
 assert np.allclose(theirs.data, ours, atol=1e-14) and np.allclose(
     rnn(mg.tensor(x), mg.tensor(h0[None]))[0].data, states, atol=1e-14
 )
@@ -406,8 +425,14 @@ rnn_reads = np.eye(n, k=-1, dtype=bool)  # place i reads place i - 1
 attention_reads = np.ones((n, n), bool)
 window = np.tri(n, dtype=bool) & ~np.tri(n, k=-3, dtype=bool)  # a convolution over the last 3 places
 for name, reads in (("RNN", rnn_reads), ("attention", attention_reads), ("convolution of width 3", window)):
-    print(f"{name:23} from token 1 to token 20: {path_length(reads, 0, 19)} step(s);  back: {path_length(reads, 19, 0)}")
-assert path_length(rnn_reads, 0, 19) == 19 and path_length(attention_reads, 0, 19) == 1 and path_length(window, 0, 19) == 10
+    print(
+        f"{name:23} from token 1 to token 20: {path_length(reads, 0, 19)} step(s);  back: {path_length(reads, 19, 0)}"
+    )
+assert (
+    path_length(rnn_reads, 0, 19) == 19
+    and path_length(attention_reads, 0, 19) == 1
+    and path_length(window, 0, 19) == 10
+)
 
 # %% [markdown]
 # ### Does it matter for what is learned?
@@ -428,7 +453,11 @@ for step in range(500):
     recipe.clip(model, 1.0)
     optimizer.step()
 accuracy = recipe.by_distance(lambda d: recipe.accuracy(model, d, 400))
-print("after 500 steps, right answers at distance  ", *(f"{d:5}" for d in recipe.distances), "   (chance: 0.125)")
+print(
+    "after 500 steps, right answers at distance  ",
+    *(f"{d:5}" for d in recipe.distances),
+    "   (chance: 0.125)",
+)
 for name, shares in accuracy.items():
     print(f"{name:43}", *(f"{share:6.2f}"[1:] for share in shares.values()))
 print("\nbefore training, gradient at the pair / at the question, distance 32:")
@@ -492,7 +521,9 @@ def chain(h=h):
 
 
 one_by_one, at_once = seconds(chain), seconds(lambda: rows @ W.T)
-print(f"{T_long} x {H_wide} x {H_wide} multiplications: in a chain {one_by_one * 1e3:.2f} ms, at once {at_once * 1e3:.2f} ms")
+print(
+    f"{T_long} x {H_wide} x {H_wide} multiplications: in a chain {one_by_one * 1e3:.2f} ms, at once {at_once * 1e3:.2f} ms"
+)
 
 # %% [markdown]
 # (The times are this machine's, with one core. Hardware that lives on doing many things at once has more to gain. Vaswani et
@@ -515,7 +546,10 @@ for n_tokens in (2, 4, 8, 16, 32):
     sentences = rng.standard_normal((3000, 16 * n_tokens))
     encode = np.linalg.qr(rng.standard_normal((16 * n_tokens, min(64, 16 * n_tokens))))[0]  # onto 64 numbers
     rebuilt = sentences @ encode @ encode.T  # the best that can be made of them
-    lost, expected = ((sentences - rebuilt) ** 2).mean() / (sentences**2).mean(), max(0, 1 - 64 / (16 * n_tokens))
+    lost, expected = (
+        ((sentences - rebuilt) ** 2).mean() / (sentences**2).mean(),
+        max(0, 1 - 64 / (16 * n_tokens)),
+    )
     print(f"{n_tokens:6} {lost:18.3f} {expected:18.3f}")
     assert abs(lost - expected) < 0.02
 
@@ -564,12 +598,19 @@ def forgets_the_future(g, x, h0, W_x, W_h, b):
     states = rnn_forward(x, h0, W_x, W_h, b)
     da = g * (1 - states**2)  # no dh from t + 1
     before = np.concatenate([h0[None], states[:-1]])
-    return da @ W_x, da[0] @ W_h, np.einsum("tbh,tbi->hi", da, x), np.einsum("tbh,tbk->hk", da, before), da.sum((0, 1))
+    return (
+        da @ W_x,
+        da[0] @ W_h,
+        np.einsum("tbh,tbi->hi", da, x),
+        np.einsum("tbh,tbk->hk", da, before),
+        da.sum((0, 1)),
+    )
 
 
 def assigns(g, x, h0, W_x, W_h, b):
     dx, dh0, dW_x, dW_h, db = rnn_backward(g, x, h0, W_x, W_h, b)
-    later = rnn_backward(g[1:], x[1:], rnn_forward(x[:1], h0, W_x, W_h, b)[0], W_x, W_h, b)[1]  # dh that comes to step 1
+    # dh that comes to step 1
+    later = rnn_backward(g[1:], x[1:], rnn_forward(x[:1], h0, W_x, W_h, b)[0], W_x, W_h, b)[1]
     last_turn = rnn_backward(g[:1] + later, x[:1], h0, W_x, W_h, b)  # the loop ends with the first step
     return dx, dh0, last_turn[2], dW_h, db  # "dW_x =" in place of "+=": only the loop's last turn is left
 
@@ -683,7 +724,11 @@ assert abs(h - 0.8**9) < 1e-15 and abs(h - 0.134) < 5e-4
 # Q2, recomputed
 count = {cell.__name__: sum(p.numel() for p in cell(3, 4).parameters()) for cell in (nn.RNN, nn.LSTM)}
 print(count)
-assert 4 * 3 + 4 * 4 + 4 == 32 and 4 * 32 == 128 and count == {"RNN": 32 + 4, "LSTM": 4 * (32 + 4)} == {"RNN": 36, "LSTM": 144}
+assert (
+    4 * 3 + 4 * 4 + 4 == 32
+    and 4 * 32 == 128
+    and count == {"RNN": 32 + 4, "LSTM": 4 * (32 + 4)} == {"RNN": 36, "LSTM": 144}
+)
 
 # %% [markdown]
 # ### Q3. Each step back multiplies the gradient by 0.9. After how many steps is it below a millionth?
@@ -758,7 +803,9 @@ assert abs(angle(g, np.clip(g, -1, 1)) - 8.1) < 0.05 and abs(angle(far, np.clip(
 # Q6, recomputed
 W = np.array([[0.5, 10.0], [0.0, 0.5]])
 longest = {n: np.linalg.norm(np.linalg.matrix_power(W, n), 2) for n in (1, 5, 40)}
-print("eigenvalues", np.linalg.eigvals(W), " longest after n steps", {n: float(x) for n, x in longest.items()})
+print(
+    "eigenvalues", np.linalg.eigvals(W), " longest after n steps", {n: float(x) for n, x in longest.items()}
+)
 assert abs(longest[1] - 10.02) < 0.01 and abs(longest[5] - 3.1) < 0.05 and 7e-10 < longest[40] < 8e-10
 
 # %% [markdown]
@@ -776,7 +823,10 @@ assert abs(longest[1] - 10.02) < 0.01 and abs(longest[5] - 3.1) < 0.05 and 7e-10
 # Q7, recomputed
 rng = np.random.default_rng(5)
 W4, W4x = rng.standard_normal((64, 16)), rng.standard_normal((64, 3))
-x_long, g_last = 0.1 * rng.standard_normal((50, 1, 3)), (np.arange(50) == 49)[:, None, None] * np.ones((50, 1, 16))
+x_long, g_last = (
+    0.1 * rng.standard_normal((50, 1, 3)),
+    (np.arange(50) == 49)[:, None, None] * np.ones((50, 1, 16)),
+)
 sizes = [
     np.linalg.norm(lstm_backward(g_last, x_long, *np.zeros((2, 1, 16)), 0.1 * W4x, s * W4, np.zeros(64))[1])
     for s in (0.1, 0.5, 2.0)
@@ -799,7 +849,12 @@ assert sizes[0] < 1e-3 and sizes[2] > 100
 # %%
 # Q8, recomputed
 reads = np.eye(20, k=-1, dtype=bool)
-print(path_length(reads, 0, 19), path_length(np.ones((20, 20), bool), 0, 19), reads.sum(), np.ones((20, 20)).sum())
+print(
+    path_length(reads, 0, 19),
+    path_length(np.ones((20, 20), bool), 0, 19),
+    reads.sum(),
+    np.ones((20, 20)).sum(),
+)
 assert path_length(reads, 0, 19) == 19 and path_length(np.ones((20, 20), bool), 0, 19) == 1
 assert reads.sum() == 19 and 20 * 20 == 400
 

@@ -22,7 +22,9 @@ ask = lesson.exercise(
 
 @ask.check("three books about two subjects")
 def _(my, rng):
-    return my.ask(np.array([1.0, 0.2]), np.array([[1.0, 0], [0, 1], [0.7, 0.7]]), np.array([[100.0], [400], [250]]))
+    return my.ask(
+        np.array([1.0, 0.2]), np.array([[1.0, 0], [0, 1], [0.7, 0.7]]), np.array([[100.0], [400], [250]])
+    )
 
 
 @ask.check("random queries, five keys of width 3, values of width 2")
@@ -210,7 +212,11 @@ def _(my, rng):
 
 @attention.check("a batch of 2 with 3 heads, 4 queries, 6 keys, values wider than keys")
 def _(my, rng):
-    return my.attention(rng.standard_normal((2, 3, 4, 5)), rng.standard_normal((2, 3, 6, 5)), rng.standard_normal((2, 3, 6, 7)))
+    return my.attention(
+        rng.standard_normal((2, 3, 4, 5)),
+        rng.standard_normal((2, 3, 6, 5)),
+        rng.standard_normal((2, 3, 6, 7)),
+    )
 
 
 @attention.check("one key: the output is its value")
@@ -220,7 +226,9 @@ def _(my, rng):
 
 @attention.check("scores of ten thousand stay finite")
 def _(my, rng):
-    return my.attention(1e4 * rng.standard_normal((4, 5)), rng.standard_normal((4, 5)), rng.standard_normal((4, 4)))
+    return my.attention(
+        1e4 * rng.standard_normal((4, 5)), rng.standard_normal((4, 5)), rng.standard_normal((4, 4))
+    )
 
 
 attention.wrong(
@@ -304,9 +312,15 @@ entropy.wrong(
     ".sum(axis=-1)",
     ".sum()",
 )
-entropy.wrong("The sign: logarithms of weights are negative or 0, and entropy is positive or 0.", "-(weights", "(weights")
 entropy.wrong(
-    "A mean over the keys instead of a sum: for m equal weights log m should come out.", ".sum(axis=-1)", ".mean(axis=-1)"
+    "The sign: logarithms of weights are negative or 0, and entropy is positive or 0.",
+    "-(weights",
+    "(weights",
+)
+entropy.wrong(
+    "A mean over the keys instead of a sum: for m equal weights log m should come out.",
+    ".sum(axis=-1)",
+    ".mean(axis=-1)",
 )
 entropy.wrong(
     "A small number added inside the logarithm keeps NaN away but changes every entropy a little. Leave out the zeros instead.",
@@ -337,7 +351,9 @@ backward = lesson.exercise(
 )
 
 
-@backward.gradcheck(forward="attention", inputs=lambda rng: [rng.standard_normal(s) for s in ((4, 3), (6, 3), (6, 2))])
+@backward.gradcheck(
+    forward="attention", inputs=lambda rng: [rng.standard_normal(s) for s in ((4, 3), (6, 3), (6, 2))]
+)
 def _(my, g, q, k, v):
     return my.attention_backward(g, q, k, v)
 
@@ -455,7 +471,9 @@ shared = lesson.exercise(
 )
 
 
-@shared.gradcheck(forward="attention", inputs=lambda rng: [rng.standard_normal(s) for s in ((3, 4, 2), (5, 2), (5, 3))])
+@shared.gradcheck(
+    forward="attention", inputs=lambda rng: [rng.standard_normal(s) for s in ((3, 4, 2), (5, 2), (5, 3))]
+)
 def _(my, g, q, k, v):
     return my.shared_backward(g, q, k, v)
 

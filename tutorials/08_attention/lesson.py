@@ -155,7 +155,9 @@ assert np.allclose(out[1:], [[0.310328, 0.746284, 0.943388], [0.668501, 0.878048
 
 # %%
 figure = Figure(figsize=(7, 3.2), layout="constrained")
-figure.suptitle("Each query shares out an attention of 1; its output is the values mixed in that proportion", fontsize=11)
+figure.suptitle(
+    "Each query shares out an attention of 1; its output is the values mixed in that proportion", fontsize=11
+)
 panels = figure.subplots(1, 3)
 titles = ("weights P", "values V", "output O = P V")
 for axes, title, matrix, down in zip(panels, titles, (P, V, out), ("query", "key", "query"), strict=True):
@@ -210,7 +212,10 @@ for how in ("unscaled", "scaled"):
         print(f"{how:8} {what:8} median at d_k = 1, 4, 16, 64, 256, 1024:", found[how][what][:, 1])
 assert found["unscaled"]["largest"][-1, 1] > 0.99
 assert found["unscaled"]["gradient"][-1, 1] < 0.01 * found["scaled"]["gradient"][-1, 1]
-show(figure, "Without the division a softmax over wide dot products gives everything to one key, and passes no gradient")
+show(
+    figure,
+    "Without the division a softmax over wide dot products gives everything to one key, and passes no gradient",
+)
 
 # %% [markdown]
 # One number says how spread out the attention of a query is: the **entropy** of its row of weights,
@@ -369,7 +374,11 @@ def attention_backward(g, q, k, v):
 
 
 rng = np.random.default_rng(3)
-q, k, v = rng.standard_normal((2, 8, 4, 6)), rng.standard_normal((2, 8, 9, 6)), rng.standard_normal((2, 8, 9, 5))
+q, k, v = (
+    rng.standard_normal((2, 8, 4, 6)),
+    rng.standard_normal((2, 8, 9, 6)),
+    rng.standard_normal((2, 8, 9, 5)),
+)
 out, p = attention(q, k, v)
 print("2 sentences, 8 heads, 4 queries, 9 keys: output", out.shape, "weights", p.shape)
 
@@ -398,7 +407,10 @@ g = rng.standard_normal(out.shape)
 by_engine = mg.grad(composed, leaves, mg.tensor(g))
 by_hand = attention_backward(g, q, k, v)
 print("largest difference, output:   ", abs(ours.data - out).max(), abs(composed.data - out).max())
-print("largest difference, gradients:", max(abs(a.data - b).max() for a, b in zip(by_engine, by_hand, strict=True)))
+print(
+    "largest difference, gradients:",
+    max(abs(a.data - b).max() for a, b in zip(by_engine, by_hand, strict=True)),
+)
 assert np.allclose(ours.data, out, atol=1e-14) and np.allclose(composed.data, out, atol=1e-14)
 assert all(np.allclose(a.data, b, atol=1e-13) for a, b in zip(by_engine, by_hand, strict=True))
 
@@ -413,7 +425,9 @@ assert all(np.allclose(a.data, b, atol=1e-13) for a, b in zip(by_engine, by_hand
 small = [rng.standard_normal(shape) for shape in ((2, 3, 4), (2, 5, 4), (2, 5, 2))]
 assert gradcheck((lambda q, k, v: attention(q, k, v)[0], attention_backward), small)
 leaves = [mg.tensor(x, requires_grad=True) for x in small]
-assert gradcheck(F.scaled_dot_product_attention, leaves) and gradcheck(F.scaled_dot_product_attention, leaves, order=2)
+assert gradcheck(F.scaled_dot_product_attention, leaves) and gradcheck(
+    F.scaled_dot_product_attention, leaves, order=2
+)
 print("ours and minigrad's: right\n")
 
 
@@ -481,7 +495,10 @@ except ValueError as error:
 print("np.dot of a batch:", np.dot(q, k.mT).shape, " each sentence with every other sentence, too")
 
 cube_q, cube_k = rng.standard_normal((2, 3, 3, 3))
-print("all axes 3: no error; largest difference from the truth:", abs(cube_q @ cube_k.T - cube_q @ cube_k.mT).max())
+print(
+    "all axes 3: no error; largest difference from the truth:",
+    abs(cube_q @ cube_k.T - cube_q @ cube_k.mT).max(),
+)
 assert np.dot(q, k.mT).shape == (2, 5, 2, 5) and abs(cube_q @ cube_k.T - cube_q @ cube_k.mT).max() > 1
 
 # %% [markdown]
@@ -523,7 +540,10 @@ assert abs(wrong.sum(axis=-1) - 1).max() > 0.2
 # %%
 v_small = np.array([[0.0], [1.0]])
 out, p = attention(np.array([[3.0]]), np.array([[1.0], [0.2]]), v_small)
-largest, passed = found["unscaled"]["largest"][3, 1], found["unscaled"]["gradient"][3, 1] / found["scaled"]["gradient"][3, 1]
+largest, passed = (
+    found["unscaled"]["largest"][3, 1],
+    found["unscaled"]["gradient"][3, 1] / found["scaled"]["gradient"][3, 1],
+)
 print("d_k = 64, not scaled: largest weight", largest, " share of the gradient that passes", passed)
 assert abs(largest - 0.93) < 0.005 and 0.15 < passed < 0.25 and abs(np.sqrt(8) - 2.8) < 0.05
 print("weights", p[0], "shares of the output", (p[0] * v_small[:, 0]) / out[0, 0])
@@ -602,9 +622,19 @@ assert unscaled["gradient"] < scaled["gradient"] / 100
 # %%
 # Q4, recomputed
 rng = np.random.default_rng(6)
-q, k, v, c = rng.standard_normal((5, 4)), rng.standard_normal((7, 4)), rng.standard_normal((7, 3)), rng.standard_normal(4)
+q, k, v, c = (
+    rng.standard_normal((5, 4)),
+    rng.standard_normal((7, 4)),
+    rng.standard_normal((7, 3)),
+    rng.standard_normal(4),
+)
 _, dk, _ = attention_backward(rng.standard_normal((5, 3)), q, k, v)
-print("change of the output:", abs(attention(q, k + c, v)[0] - attention(q, k, v)[0]).max(), " sum of dK:", dk.sum(axis=0))
+print(
+    "change of the output:",
+    abs(attention(q, k + c, v)[0] - attention(q, k, v)[0]).max(),
+    " sum of dK:",
+    dk.sum(axis=0),
+)
 assert np.allclose(attention(q, k + c, v)[0], attention(q, k, v)[0]) and np.allclose(dk.sum(axis=0), 0)
 
 # %% [markdown]
@@ -622,7 +652,16 @@ assert np.allclose(attention(q, k + c, v)[0], attention(q, k, v)[0]) and np.allc
 # Q5, recomputed
 v = rng.standard_normal((7, 3))
 outs = np.array([attention(10 * rng.standard_normal((5, 4)), k, v)[0] for _ in range(1000)])
-print("values from", v.min(axis=0), "to", v.max(axis=0), "\noutputs from", outs.min((0, 1)), "to", outs.max((0, 1)))
+print(
+    "values from",
+    v.min(axis=0),
+    "to",
+    v.max(axis=0),
+    "\noutputs from",
+    outs.min((0, 1)),
+    "to",
+    outs.max((0, 1)),
+)
 assert (outs.min((0, 1)) >= v.min(axis=0) - 1e-12).all() and (outs.max((0, 1)) <= v.max(axis=0) + 1e-12).all()
 
 # %% [markdown]
@@ -642,7 +681,12 @@ assert (outs.min((0, 1)) >= v.min(axis=0) - 1e-12).all() and (outs.max((0, 1)) <
 rng = np.random.default_rng(7)
 beyond = np.mean(abs(np.sqrt(128) * rng.standard_normal(100_000)) > np.log(99))
 print(0.99 * 0.01, 0.25 / 0.0099, np.log(99), np.sqrt(128), "share beyond:", beyond)
-assert abs(0.25 / 0.0099 - 25) < 0.3 and abs(np.log(99) - 4.595) < 1e-3 and abs(np.sqrt(128) - 11.3) < 0.02 and beyond > 0.65
+assert (
+    abs(0.25 / 0.0099 - 25) < 0.3
+    and abs(np.log(99) - 4.595) < 1e-3
+    and abs(np.sqrt(128) - 11.3) < 0.02
+    and beyond > 0.65
+)
 
 # %% [markdown]
 # ### Q7. The backward needs the weights $P$. What must the forward keep, and how could one do without keeping $P$?
@@ -664,7 +708,11 @@ scores = q @ k.T / 2
 ell = np.log(np.exp(scores).sum(axis=1, keepdims=True))
 p_again = np.exp(scores - ell)
 ds = p_again * (g @ v.T - (g * out).sum(axis=1, keepdims=True))
-assert np.allclose(p_again, p) and np.allclose(ds @ k / 2, attention_backward(g, q, k, v)[0]) and 4096**2 == 16_777_216
+assert (
+    np.allclose(p_again, p)
+    and np.allclose(ds @ k / 2, attention_backward(g, q, k, v)[0])
+    and 4096**2 == 16_777_216
+)
 print("largest difference of dQ:", abs(ds @ k / 2 - attention_backward(g, q, k, v)[0]).max())
 
 # %% [markdown]

@@ -6,7 +6,8 @@ from tutorials.course import Checks
 
 lesson = Checks()
 
-ROW_2_SEES_NOTHING = np.array([[1, 0, 0, 1, 0], [0, 0, 0, 0, 0], [1, 1, 0, 1, 0]], bool)  # and keys 2 and 4 are seen by nobody
+# and keys 2 and 4 are seen by nobody
+ROW_2_SEES_NOTHING = np.array([[1, 0, 0, 1, 0], [0, 0, 0, 0, 0], [1, 1, 0, 1, 0]], bool)
 
 
 # ---------------------------------------------------------------- causal_mask
@@ -94,7 +95,9 @@ def _(my, rng):
 
 
 padding.wrong(
-    "True stands at the padding. It should stand at the real tokens: True means may attend.", "tokens != pad", "tokens == pad"
+    "True stands at the padding. It should stand at the real tokens: True means may attend.",
+    "tokens != pad",
+    "tokens == pad",
 )
 padding.wrong(
     "The shape is (B, T). Beside scores (B, H, n, m) that is read as (queries, keys), without an error when B equals T. Put two axes "
@@ -106,7 +109,11 @@ padding.wrong(
     "[:, None, None, :]", "[:, None, :, None]",
 )  # fmt: skip
 padding.wrong("Padding is not always 0: compare with `pad`.", "tokens != pad", "tokens != 0")
-padding.wrong("There is one axis of length 1 too few: heads and queries need one each.", "[:, None, None, :]", "[:, None, :]")
+padding.wrong(
+    "There is one axis of length 1 too few: heads and queries need one each.",
+    "[:, None, None, :]",
+    "[:, None, :]",
+)
 
 
 # ---------------------------------------------------------------- decoder_masks
@@ -124,7 +131,9 @@ decoder = lesson.exercise(
 
 @decoder.check("two pairs, source longer than target")
 def _(my, rng):
-    masks = my.decoder_masks(np.array([[5, 3, 1, 2, 6], [4, 1, 0, 0, 0]]), np.array([[1, 7, 8], [1, 9, 0]]), 0)
+    masks = my.decoder_masks(
+        np.array([[5, 3, 1, 2, 6], [4, 1, 0, 0, 0]]), np.array([[1, 7, 8], [1, 9, 0]]), 0
+    )
     return dict(zip(("self_mask", "cross_mask"), masks, strict=False))
 
 
@@ -198,7 +207,9 @@ def _(my, rng):
 def _(my, rng):
     try:
         with np.errstate(all="raise", under="ignore"):
-            my.masked_softmax(rng.standard_normal((2, 3)), np.array([[True, False, True], [False, False, False]]))
+            my.masked_softmax(
+                rng.standard_normal((2, 3)), np.array([[True, False, True], [False, False, False]])
+            )
         return "no warning"
     except FloatingPointError as error:
         return str(error)
@@ -392,7 +403,9 @@ def _(my, rng):
 @backward.check("padding for each sentence, with heads")
 def _(my, rng):
     g, q, k, v = (rng.standard_normal((2, 3, *s)) for s in ((4, 2), (4, 6), (5, 6), (5, 2)))
-    grads = my.masked_attention_backward(g, q, k, v, np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], bool)[:, None, None])
+    grads = my.masked_attention_backward(
+        g, q, k, v, np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], bool)[:, None, None]
+    )
     return dict(zip(("dq", "dk", "dv"), grads, strict=False))
 
 
@@ -470,7 +483,9 @@ def _(my, rng):
 
 @influence.check("most of the output is constant")
 def _(my, rng):
-    return my.influence(lambda x: np.concatenate([np.tri(4) @ x[:, :1], np.ones((4, 2))], axis=1), rng.uniform(-2, 2, (4, 3)))
+    return my.influence(
+        lambda x: np.concatenate([np.tri(4) @ x[:, :1], np.ones((4, 2))], axis=1), rng.uniform(-2, 2, (4, 3))
+    )
 
 
 @influence.check("a model with a layer norm")

@@ -45,7 +45,8 @@ rng = np.random.default_rng(0)
 vocab, T = 10, 1000
 sequence = rng.integers(vocab, size=T)
 place = np.eye(T)
-asks, offers, says = 100 * place[1:], place, np.eye(vocab)[sequence]  # the query of place t is the key of place t + 1
+# the query of place t is the key of place t + 1
+asks, offers, says = 100 * place[1:], place, np.eye(vocab)[sequence]
 
 
 def read(allowed):
@@ -165,7 +166,9 @@ assert abs(np.exp(1.5) + 1 - 5.481689) < 1e-6 and abs(np.exp(2) - 7.389056) < 1e
 # %%
 figure, found = figures.drawn(figures.masks)
 for name, (allowed, queries, keys) in found.items():
-    print(f"{name:20} {len(queries)} queries, {len(keys)} keys, {allowed.sum():2} of {allowed.size} pairs allowed")
+    print(
+        f"{name:20} {len(queries)} queries, {len(keys)} keys, {allowed.sum():2} of {allowed.size} pairs allowed"
+    )
 show(figure, "The masks of a Transformer as matrices: each row is a query, blue keys may be looked at")
 
 # %% [markdown]
@@ -220,7 +223,8 @@ def masked_softmax(scores, mask):
     """Softmax of each row over the places where mask is True; 0 elsewhere, and in rows that have no True."""
     s = np.where(mask, scores, -np.inf)
     top = s.max(axis=-1, keepdims=True)
-    e = np.exp(s - np.where(top == -np.inf, 0, top))  # in an empty row -inf - 0, not -inf - -inf, which is NaN
+    # in an empty row -inf - 0, not -inf - -inf, which is NaN
+    e = np.exp(s - np.where(top == -np.inf, 0, top))
     total = e.sum(axis=-1, keepdims=True)
     return e / np.where(total == 0, 1, total)  # in an empty row 0 / 1
 
@@ -287,7 +291,10 @@ assert np.allclose(theirs.data, attention(q, k, v, mask.data), atol=1e-14)
 mask = np.tri(4, 5, dtype=bool)
 mask[1] = False  # query 1 sees nothing; key 4 is seen by nobody
 arrays = [rng.standard_normal(shape) for shape in ((2, 4, 3), (2, 5, 3), (2, 5, 2))]
-assert gradcheck((lambda q, k, v: attention(q, k, v, mask), lambda g, q, k, v: attention_backward(g, q, k, v, mask)), arrays)
+assert gradcheck(
+    (lambda q, k, v: attention(q, k, v, mask), lambda g, q, k, v: attention_backward(g, q, k, v, mask)),
+    arrays,
+)
 
 leaves = [mg.tensor(x, requires_grad=True) for x in arrays]
 additive = np.where(mask, 0.0, -np.inf)
@@ -333,7 +340,9 @@ causal = causal_mask(6)
 found = {"both layers causal": influence([causal, causal]), "the first layer not": influence([None, causal])}
 for name, size in found.items():
     print(f"{name}: {(np.triu(size, 1) != 0).sum()} of 15 pairs above the diagonal are not exactly 0")
-assert (np.triu(found["both layers causal"], 1) == 0).all() and (np.triu(found["the first layer not"], 1) > 0).any()
+assert (np.triu(found["both layers causal"], 1) == 0).all() and (
+    np.triu(found["the first layer not"], 1) > 0
+).any()
 
 # %%
 figure = Figure(figsize=(7, 3.4), layout="constrained")
@@ -345,7 +354,10 @@ for axes, (name, size) in zip(figure.subplots(1, 2), found.items(), strict=True)
     axes.set_title(f"{name} (grey: exactly 0)", fontsize=10)
     axes.set(xlabel="input token", ylabel="output", xticks=range(6), yticks=range(6))
 figure.colorbar(image, ax=figure.axes, label="log10 of the gradient's norm")
-show(figure, "Which output depends on which input: causal layers have nothing above the diagonal; one unmasked layer fills it")
+show(
+    figure,
+    "Which output depends on which input: causal layers have nothing above the diagonal; one unmasked layer fills it",
+)
 
 # %% [markdown]
 # Now the first proof, on the whole encoder-decoder of 2017 (`models/transformer.py`), which makes its masks itself. Three
@@ -392,7 +404,11 @@ with np.errstate(invalid="ignore"):
     minus_infinity = softmax_of(scores + np.where(nothing, 0, -np.inf))
 large = softmax_of((scores + np.where(nothing, 0, -1e9)).astype(np.float32))
 print("-inf:", minus_infinity, "  -1e9 in float32:", large, "  ours:", masked_softmax(scores, nothing))
-assert np.isnan(minus_infinity).all() and np.allclose(large, 1 / 3) and (masked_softmax(scores, nothing) == 0).all()
+assert (
+    np.isnan(minus_infinity).all()
+    and np.allclose(large, 1 / 3)
+    and (masked_softmax(scores, nothing) == 0).all()
+)
 
 # %% [markdown]
 # **One allowed key**: weight 1, whatever its score, even $-10^4$. **All allowed**: the mask changes nothing. **NaN or
@@ -462,7 +478,12 @@ changed = k.copy()
 changed[3] += 1.0
 late = abs(mask_after(q, changed, v) - mask_after(q, k, v)).max(axis=1)
 early = abs(attention(q, changed, v, causal) - attention(q, k, v, causal)).max(axis=1)
-print("change of each output when key 3 changes:\n  mask after the softmax ", late, "\n  mask inside the softmax", early)
+print(
+    "change of each output when key 3 changes:\n  mask after the softmax ",
+    late,
+    "\n  mask inside the softmax",
+    early,
+)
 assert (late[:3] > 0).all() and (early[:3] == 0).all() and early[3] > 0
 
 # %% [markdown]
@@ -573,7 +594,11 @@ assert np.array_equal(mask, ~(a | b[:, None, None, :])) and mask.sum() == 1 + 2 
 # Q4, recomputed
 bottom_right, top_left = causal_mask(2, 5).data[0, 0], np.tri(2, 5, dtype=bool)
 print(bottom_right.sum(axis=1), top_left.sum(axis=1))
-assert bottom_right.sum(axis=1).tolist() == [4, 5] and top_left.sum(axis=1).tolist() == [1, 2] and not top_left[:, 3:].any()
+assert (
+    bottom_right.sum(axis=1).tolist() == [4, 5]
+    and top_left.sum(axis=1).tolist() == [1, 2]
+    and not top_left[:, 3:].any()
+)
 
 # %% [markdown]
 # ### Q5. Why is an empty row with $-10^9$ added exactly uniform in float32, though its scores differ?
@@ -591,7 +616,9 @@ assert bottom_right.sum(axis=1).tolist() == [4, 5] and top_left.sum(axis=1).toli
 wide = softmax_of(np.array([0.5, 2.0, 1.5]) - 1e9)
 print(np.spacing(np.float32(1e9)), np.float32(-1e9) + np.float32(2), np.spacing(1e9), wide)
 assert np.spacing(np.float32(1e9)) == 64 and np.float32(-1e9) + np.float32(2) == np.float32(-1e9)
-assert abs(np.spacing(1e9) - 1.2e-7) < 1e-8 and np.allclose(wide, softmax_of(np.array([0.5, 2.0, 1.5])), atol=1e-6)
+assert abs(np.spacing(1e9) - 1.2e-7) < 1e-8 and np.allclose(
+    wide, softmax_of(np.array([0.5, 2.0, 1.5])), atol=1e-6
+)
 
 # %% [markdown]
 # ### Q6. Write attention with a mask $M$ that prevents positions from attending to future positions.
@@ -611,7 +638,9 @@ assert abs(np.spacing(1e9) - 1.2e-7) < 1e-8 and np.allclose(wide, softmax_of(np.
 M = np.triu(np.full((3, 3), -np.inf), 1)
 by_formula = softmax_of(S + M) @ np.eye(3)
 print(by_formula)
-assert np.allclose(by_formula, masked_softmax(S, np.tri(3, dtype=bool))) and (np.triu(by_formula, 1) == 0).all()
+assert (
+    np.allclose(by_formula, masked_softmax(S, np.tri(3, dtype=bool))) and (np.triu(by_formula, 1) == 0).all()
+)
 assert np.allclose(softmax_of(S + np.where(M == 0, 0, -1e9)), by_formula)
 
 # %% [markdown]
@@ -653,8 +682,14 @@ q, k, v, g = (rng.standard_normal((4, 3)) for _ in range(4))
 g[~real] = 0  # the loss does not count them
 other = np.where(real[:, None], q, 1000 * rng.standard_normal((4, 3)))
 first, second = (attention_backward(g, x, k, v, real[None, :]) for x in (q, other))
-print("largest change of dk and dv:", [float(abs(a - b).max()) for a, b in zip(first[1:], second[1:], strict=True)])
-assert all(np.array_equal(a, b) for a, b in zip(first[1:], second[1:], strict=True)) and (first[0][~real] == 0).all()
+print(
+    "largest change of dk and dv:",
+    [float(abs(a - b).max()) for a, b in zip(first[1:], second[1:], strict=True)],
+)
+assert (
+    all(np.array_equal(a, b) for a, b in zip(first[1:], second[1:], strict=True))
+    and (first[0][~real] == 0).all()
+)
 
 # %% [markdown]
 # ## What was left out

@@ -143,7 +143,8 @@ def _(my, rng):
 def _(my, rng):
     cases = [(kv, bias) for kv in (3, 1) for bias in (True, False)]
     return {
-        f"heads of keys: {kv}, {'with' if bias else 'no'} biases": my.count_parameters(48, 12, kv, bias) for kv, bias in cases
+        f"heads of keys: {kv}, {'with' if bias else 'no'} biases": my.count_parameters(48, 12, kv, bias)
+        for kv, bias in cases
     }
 
 

@@ -115,7 +115,11 @@ def grouped_query_attention(x, W_Q, W_K, W_V, W_O, num_heads, num_kv_heads):
     and values, the next r the second, and so on.
     """
     # solution
-    q, k, v = split_heads(x @ W_Q, num_heads), split_heads(x @ W_K, num_kv_heads), split_heads(x @ W_V, num_kv_heads)
+    q, k, v = (
+        split_heads(x @ W_Q, num_heads),
+        split_heads(x @ W_K, num_kv_heads),
+        split_heads(x @ W_V, num_kv_heads),
+    )
     share = num_heads // num_kv_heads
     k, v = k.repeat(share, axis=1), v.repeat(share, axis=1)  # (B, H, T, D)
     return merge_heads(attention(q, k, v)) @ W_O

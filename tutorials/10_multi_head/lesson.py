@@ -137,7 +137,8 @@ print("x", x.shape, " heads", split_heads(x, 3).shape, " weights", weights.shape
 
 # %%
 X = np.concatenate([np.eye(3, 4), np.eye(3, 4)], axis=1)  # (3, 8)
-W_Q1 = np.concatenate([[[1, 0, 2, 1], [0, 2, 1, 0], [1, 1, 0, 2]], np.zeros((5, 4))])  # (8, 4), lesson 08's rows
+# (8, 4), lesson 08's rows
+W_Q1 = np.concatenate([[[1, 0, 2, 1], [0, 2, 1, 0], [1, 1, 0, 2]], np.zeros((5, 4))])
 W_K1 = np.concatenate([[[0, 1, 1, 0], [2, 0, 0, 1], [1, 2, 1, 0]], np.zeros((5, 4))])
 W_V1 = np.concatenate([[[1, 0, 1, 0], [1, 1, 0, 0], [0, 1, 1, 0]], np.zeros((5, 4))])
 W_Q2 = np.concatenate([np.zeros((4, 4)), 8 * np.eye(4, k=-1)])  # place t asks for place t - 1
@@ -149,7 +150,9 @@ head2, P2 = attention(X @ W_Q2, X @ W_K2, X @ W_V2)
 print("head 1\n", head1, "\nhead 2\n", head2)
 assert np.allclose(head1[0], [0.616348, 0.767303, 0.616348, 0], atol=5e-7)
 assert np.allclose(head1[1:, :3], [[0.310328, 0.746284, 0.943388], [0.668501, 0.878048, 0.453451]], atol=5e-7)
-assert np.allclose(np.exp(4), 54.598, atol=5e-4) and np.allclose(head2[1], [0.9647, 0.0177, 0.0177, 0], atol=5e-5)
+assert np.allclose(np.exp(4), 54.598, atol=5e-4) and np.allclose(
+    head2[1], [0.9647, 0.0177, 0.0177, 0], atol=5e-5
+)
 assert np.allclose(head2[0, :3], 1 / 3) and np.allclose(head2[2], [0.0177, 0.9647, 0.0177, 0], atol=5e-5)
 
 # %% [markdown]
@@ -172,7 +175,8 @@ assert out.shape == (3, 8)
 assert np.allclose(out[0], [0.9497, 1.1006, 0.9497, 0, 0.3333, 0.3333, 0.3333, 0], atol=5e-5)
 assert np.allclose(out, head1 @ W_O[:4] + head2 @ W_O[4:])
 
-W_Q, W_K, W_V = (np.concatenate(pair, axis=1) for pair in ((W_Q1, W_Q2), (W_K1, W_K2), (W_V1, W_V2)))  # (8, 8) each
+# (8, 8) each
+W_Q, W_K, W_V = (np.concatenate(pair, axis=1) for pair in ((W_Q1, W_Q2), (W_K1, W_K2), (W_V1, W_V2)))
 together, weights = multi_head(X[None], X[None], W_Q, W_K, W_V, W_O, num_heads=2)
 assert np.allclose(together[0], out) and np.allclose(weights[0], [P1, P2])
 print("the same by split, attention and merge:\n", together[0])
@@ -186,7 +190,9 @@ _, single = multi_head(X[None], X[None], W_Q, W_K, W_V, W_O, num_heads=1)
 figure = Figure(figsize=(7, 3), layout="constrained")
 figure.suptitle("Two heads keep two patterns apart; one head must blend them")
 for axes, P, title in zip(
-    figure.subplots(1, 3), (P1, P2, single[0, 0]), ("head 1: by word", "head 2: the place before", "one head of width 8")
+    figure.subplots(1, 3),
+    (P1, P2, single[0, 0]),
+    ("head 1: by word", "head 2: the place before", "one head of width 8"),
 ):
     axes.imshow(P, cmap="Blues", vmin=0, vmax=1)
     axes.set_title(title, fontsize=10)
@@ -260,7 +266,9 @@ for name, pair in pairs.items():
 first = x.copy()
 first[0, 0] += 1  # the first token, which all later ones may see
 for name in ("right", "wrong"):
-    moved = np.abs(causal_self_attention(first, *pairs[name]) - causal_self_attention(x, *pairs[name])).max(-1)[0]
+    moved = np.abs(causal_self_attention(first, *pairs[name]) - causal_self_attention(x, *pairs[name])).max(
+        -1
+    )[0]
     print(f"{name:6s} tokens whose output notices a change of token 0: {np.flatnonzero(moved > 0)}")
     assert (moved[3:] > 0).all() == (name == "right")
 
@@ -326,11 +334,20 @@ def multi_head_backward(g, x, memory, W_Q, W_K, W_V, W_O, num_heads):
     ds = p * (dp - (p * dp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
     dQ, dK, dV = (merge_heads(d) for d in (ds @ k, ds.swapaxes(-1, -2) @ q, dv))  # the backward of split
     dx, dmemory = dQ @ W_Q.T, dK @ W_K.T + dV @ W_V.T
-    dW = (rows(x).T @ rows(dQ), rows(memory).T @ rows(dK), rows(memory).T @ rows(dV), rows(merge_heads(out)).T @ rows(g))
+    dW = (
+        rows(x).T @ rows(dQ),
+        rows(memory).T @ rows(dK),
+        rows(memory).T @ rows(dV),
+        rows(merge_heads(out)).T @ rows(g),
+    )
     return dx, dmemory, *dW
 
 
-x, memory, matrices = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 5, 4)), list(rng.standard_normal((4, 4, 4)))
+x, memory, matrices = (
+    rng.standard_normal((2, 3, 4)),
+    rng.standard_normal((2, 5, 4)),
+    list(rng.standard_normal((4, 4, 4))),
+)
 print("gradients", [d.shape for d in multi_head_backward(np.ones((2, 3, 4)), x, memory, *matrices, 2)])
 
 # %% [markdown]
@@ -376,7 +393,10 @@ print(layer)
 order = np.r_[4:8, 0:4]
 moved = [W[:, order] for W in matrices[:3]] + [matrices[3][order]]
 assert np.allclose(multi_head(x, x, *moved, 2)[0], ours, atol=1e-14)
-print("two heads exchanged: the output differs by", np.abs(multi_head(x, x, *moved, 2)[0] - ours).max().round(12))
+print(
+    "two heads exchanged: the output differs by",
+    np.abs(multi_head(x, x, *moved, 2)[0] - ours).max().round(12),
+)
 
 
 def wrongly_split(x, W_Q, W_K, W_V, W_O):
@@ -435,11 +455,16 @@ axes.set_title("Two looks need two heads; sixteen heads of width 1 can hardly ai
 axes.set_xscale("log", base=2)
 axes.set_xticks(heads, [f"{h}\n(width {16 // h})" for h in heads])
 axes.set(
-    xlabel="heads (all layers have the same number of weights)", ylabel="squared error on new sequences", ylim=(-0.05, None)
+    xlabel="heads (all layers have the same number of weights)",
+    ylabel="squared error on new sequences",
+    ylim=(-0.05, None),
 )
 print({h: round(loss, 3) for h, loss in zip(heads, losses, strict=True)})
 assert losses[0] > 0.5 and max(losses[1:3]) < 0.02 and losses[4] > 0.5
-show(figure, "The error after 300 steps: large with one head, nearly 0 with two, four and eight, large again with sixteen")
+show(
+    figure,
+    "The error after 300 steps: large with one head, nearly 0 with two, four and eight, large again with sixteen",
+)
 
 # %% [markdown]
 # With **one head** the two letters come averaged, and which is which cannot be told. **Two** do it. With **sixteen**, each
@@ -474,7 +499,9 @@ grouped = MultiHeadAttention(64, 8, num_kv_heads=2, bias=False)
 print("k_proj", grouped.k_proj.weight.shape, " q_proj", grouped.q_proj.weight.shape)
 assert sum(p.numel() for p in grouped.parameters()) == 2 * 64 * 64 + 2 * 64 * 16
 k = np.arange(2)[None, :, None, None]  # two heads of keys, numbered
-print("repeat:", k.repeat(4, axis=1).ravel(), "  tile (the wrong neighbours):", np.tile(k, (1, 4, 1, 1)).ravel())
+print(
+    "repeat:", k.repeat(4, axis=1).ravel(), "  tile (the wrong neighbours):", np.tile(k, (1, 4, 1, 1)).ravel()
+)
 
 # %% [markdown]
 # ## Edge cases
@@ -516,7 +543,12 @@ draws = []
 for _ in range(2):
     layer = Seeded()
     draws.append(np.random.rand())  # the caller's own random number
-print("two layers have equal weights:", np.array_equal(Seeded().W, Seeded().W), "  the caller's 'random' numbers:", draws)
+print(
+    "two layers have equal weights:",
+    np.array_equal(Seeded().W, Seeded().W),
+    "  the caller's 'random' numbers:",
+    draws,
+)
 assert draws[0] == draws[1]
 one, two = MultiHeadAttention(8, 2), MultiHeadAttention(8, 2)
 assert (one.q_proj.weight.data != two.q_proj.weight.data).all()
@@ -578,7 +610,11 @@ with mg.no_grad():
     out3, weights3 = paper(x3, need_weights=True)
 assert paper.split(paper.q_proj(x3)).shape == (2, 8, 10, 64)
 assert weights3.shape == (2, 8, 10, 10) and out3.shape == (2, 10, 512)
-assert weights3.numel() == 1600 and np.allclose(weights3.data.sum(-1), np.ones((2, 8, 10)), atol=1e-5) and 2 * 8 * 10 == 160
+assert (
+    weights3.numel() == 1600
+    and np.allclose(weights3.data.sum(-1), np.ones((2, 8, 10)), atol=1e-5)
+    and 2 * 8 * 10 == 160
+)
 
 # %% [markdown]
 # ### Q4. Somebody reshapes (1, 6, 8) directly to (1, 2, 6, 4). Which numbers are in row 3 of head 1?
@@ -613,14 +649,18 @@ assert split_heads(entries, 2)[0, 1, 3].tolist() == [34, 35, 36, 37]
 # %%
 # Q5, recomputed
 biased = MultiHeadAttention(8, 2).double()
-(biased(mg.tensor(rng.standard_normal((2, 5, 8)))) * mg.tensor(rng.standard_normal((2, 5, 8)))).sum().backward()
+(
+    biased(mg.tensor(rng.standard_normal((2, 5, 8)))) * mg.tensor(rng.standard_normal((2, 5, 8)))
+).sum().backward()
 print(
     "largest gradient: bias of keys",
     np.abs(biased.k_proj.bias.grad.data).max(),
     " of queries",
     np.abs(biased.q_proj.bias.grad.data).max(),
 )
-assert np.abs(biased.k_proj.bias.grad.data).max() < 1e-14 and np.abs(biased.q_proj.bias.grad.data).max() > 1e-4
+assert (
+    np.abs(biased.k_proj.bias.grad.data).max() < 1e-14 and np.abs(biased.q_proj.bias.grad.data).max() > 1e-4
+)
 
 # %% [markdown]
 # ### Q6. How large is the cache of keys and values of a language model?

@@ -30,7 +30,9 @@ def _(my, rng):
 
 @is_equivariant.check("what adds a position: no")
 def _(my, rng):
-    return my.is_equivariant(lambda x: x + np.arange(5.0)[:, None], rng.standard_normal((5, 3)), np.array([1, 2, 3, 4, 0]))
+    return my.is_equivariant(
+        lambda x: x + np.arange(5.0)[:, None], rng.standard_normal((5, 3)), np.array([1, 2, 3, 4, 0])
+    )
 
 
 @is_equivariant.check("a running sum: no; the sine of each entry: yes, in any order")
@@ -50,7 +52,9 @@ def _(my, rng):
 
 @is_equivariant.check("a difference of 1e-12 is rounding: yes")
 def _(my, rng):
-    return my.is_equivariant(lambda x: x + 1e-12 * np.arange(4.0)[:, None], rng.standard_normal((4, 2)), np.array([3, 0, 2, 1]))
+    return my.is_equivariant(
+        lambda x: x + 1e-12 * np.arange(4.0)[:, None], rng.standard_normal((4, 2)), np.array([3, 0, 2, 1])
+    )
 
 
 @is_equivariant.check("a difference of 1e-6 is a difference; the answer is a bool")
@@ -241,7 +245,11 @@ def _(my, rng):
 
 @learned_positions_backward.gradcheck(
     forward=lambda x, table, positions: x + table[positions],
-    inputs=lambda rng: [rng.standard_normal((2, 3, 4)), rng.standard_normal((3, 4)), np.array([[2, 0, 1], [1, 1, 1]])],
+    inputs=lambda rng: [
+        rng.standard_normal((2, 3, 4)),
+        rng.standard_normal((3, 4)),
+        np.array([[2, 0, 1], [1, 1, 1]]),
+    ],
 )
 def _(my, g, x, table, positions):
     return g, my.learned_positions_backward(g, positions, len(table))
@@ -390,7 +398,9 @@ rotary_backward = lesson.exercise(
 )
 
 
-@rotary_backward.gradcheck(forward="rotary", inputs=lambda rng: [rng.standard_normal((2, 5, 6)), np.array([0, 1, 5, 2, 9])])
+@rotary_backward.gradcheck(
+    forward="rotary", inputs=lambda rng: [rng.standard_normal((2, 5, 6)), np.array([0, 1, 5, 2, 9])]
+)
 def _(my, g, x, positions):
     return my.rotary_backward(g, positions)
 

@@ -114,7 +114,9 @@ print(sinusoidal(2, 6))
 assert [round(10000 ** (c / 6), 3) for c in (0, 2, 4)] == [1.0, 21.544, 464.159]
 assert round(1 / 10000 ** (2 / 6), 6) == 0.046416 and round(1 / 10000 ** (4 / 6), 7) == 0.0021544
 assert sinusoidal(2, 6)[0].tolist() == [0, 1, 0, 1, 0, 1]
-assert np.allclose(sinusoidal(2, 6)[1], [0.841471, 0.540302, 0.046399, 0.998923, 0.002154, 0.999998], atol=5e-7)
+assert np.allclose(
+    sinusoidal(2, 6)[1], [0.841471, 0.540302, 0.046399, 0.998923, 0.002154, 0.999998], atol=5e-7
+)
 assert round(10000 ** (1 / 4), 9) == 10
 
 # %% [markdown]
@@ -154,12 +156,17 @@ for k in (1, 7, 50):
     assert np.allclose(table[:-k] @ shift_matrix(k, 64).T, table[k:], atol=1e-12)  # rows, so M is transposed
     products = (table[:-k] * table[k:]).sum(-1)
     assert np.allclose(products, np.cos(k * 10000.0 ** (-np.arange(0, 64, 2) / 64)).sum(), atol=1e-12)
-    print(f"k = {k:2d}: PE(pos) . PE(pos + k) is {products[0]:.3f} at pos 0 and {products[-1]:.3f} at pos {len(products) - 1}")
+    print(
+        f"k = {k:2d}: PE(pos) . PE(pos + k) is {products[0]:.3f} at pos 0 and {products[-1]:.3f} at pos {len(products) - 1}"
+    )
 
 # %%
 picture, (drawn, _) = figures.drawn(figures.positions)
 assert np.allclose(drawn, sinusoidal(100, 64), atol=1e-6)
-show(picture, "The sinusoidal table, the dot product of each two positions, and three rows of that: the same hill, moved")
+show(
+    picture,
+    "The sinusoidal table, the dot product of each two positions, and three rows of that: the same hill, moved",
+)
 
 # %% [markdown]
 # That is the fact. You will often read on: so the model can easily learn to attend to relative positions. In the paper this is
@@ -206,7 +213,13 @@ g = np.ones((2, 3, 1))
 lost = np.zeros((5, 1))
 lost[positions] += g
 print("add.at:", learned_backward(g, positions, 5).ravel(), "   +=:", lost.ravel())
-assert learned_backward(g, positions, 5).ravel().tolist() == [1, 2, 2, 1, 0] and lost.ravel().tolist() == [1, 1, 1, 1, 0]
+assert learned_backward(g, positions, 5).ravel().tolist() == [1, 2, 2, 1, 0] and lost.ravel().tolist() == [
+    1,
+    1,
+    1,
+    1,
+    0,
+]
 
 # %% [markdown]
 # The paper compared both kinds: "nearly identical results" (table 3, row E). Two differences remain. Learned positions cost
@@ -254,7 +267,9 @@ def rotary(x, positions, layout="halves", base=10000.0):
 q = k = np.array([[1.0, 0.0]])
 for m, n in ((3, 1), (13, 11)):
     turned_q, turned_k = rotary(q, np.array([m])), rotary(k, np.array([n]))
-    print(f"query at {m:2d} {turned_q[0]}, key at {n:2d} {turned_k[0]}: product {(turned_q @ turned_k.T).item():.4f}")
+    print(
+        f"query at {m:2d} {turned_q[0]}, key at {n:2d} {turned_k[0]}: product {(turned_q @ turned_k.T).item():.4f}"
+    )
     assert math.isclose((turned_q @ turned_k.T).item(), math.cos(2)) and round(math.cos(2), 4) == -0.4161
 assert np.allclose(rotary(q, np.array([3])).round(4), [-0.9900, 0.1411])
 assert np.allclose([-0.9900 * 0.5403, 0.1411 * 0.8415], [-0.5349, 0.1187], atol=5e-5)
@@ -334,7 +349,9 @@ print(LearnedPositions(512, 64), Rotary(64), sep="\n")
 # %%
 x, W = rng.standard_normal((2, 3, 4)), rng.standard_normal((5, 4))
 positions = np.array([[0, 1, 2], [1, 2, 3]])
-assert gradcheck((lambda x, W: x + W[positions], lambda g, x, W: (g, learned_backward(g, positions, 5))), [x, W])
+assert gradcheck(
+    (lambda x, W: x + W[positions], lambda g, x, W: (g, learned_backward(g, positions, 5))), [x, W]
+)
 layer = MultiHeadAttention(8, 2, rotary=Rotary(4, max_len=8)).double()
 assert gradcheck(layer, [mg.tensor(rng.standard_normal((1, 4, 8)), requires_grad=True)])
 print("learned positions, and attention with rotary positions: right in every entry")
@@ -351,7 +368,9 @@ print("learned positions, and attention with rotary positions: right in every en
 class Reader(nn.Module):
     def __init__(self, kind, d_model=32, letters=8, max_len=64):
         self.embed, self.read = nn.Embedding(letters, d_model), nn.Linear(d_model, letters)
-        self.attend = MultiHeadAttention(d_model, 2, rotary=Rotary(d_model // 2, max_len) if kind == "rotary" else None)
+        self.attend = MultiHeadAttention(
+            d_model, 2, rotary=Rotary(d_model // 2, max_len) if kind == "rotary" else None
+        )
         if kind == "learned":
             self.places = LearnedPositions(max_len, d_model)
         self.kind, self.table = kind, table_of_minigrad(max_len, d_model)
@@ -387,13 +406,18 @@ def right_by_place(kind, steps=250):
 
 found = {kind: right_by_place(kind) for kind in KINDS}
 for kind, right in found.items():
-    parts = {f"{a}-{b}": round(float(right[a - 1 : b].mean()), 2) for a, b in ((1, 15), (16, 20), (21, 30), (31, 63))}
+    parts = {
+        f"{a}-{b}": round(float(right[a - 1 : b].mean()), 2)
+        for a, b in ((1, 15), (16, 20), (21, 30), (31, 63))
+    }
     print(f"{kind:10s} share right at places {parts}")
 
 # %%
 figure = Figure(figsize=(7, 3.6), layout="constrained")
 axes = figure.add_subplot()
-for (kind, right), colour, line in zip(found.items(), ("#D55E00", "#777777", "#0072B2"), ("-", ":", "--"), strict=True):
+for (kind, right), colour, line in zip(
+    found.items(), ("#D55E00", "#777777", "#0072B2"), ("-", ":", "--"), strict=True
+):
     axes.plot(range(1, 64), right, line, color=colour, label=kind)
 axes.axvline(15.5, color="black", linewidth=0.8)
 axes.text(16, 1.04, "never trained from here", fontsize=9)
@@ -401,8 +425,14 @@ axes.set(xlabel="place in the sequence", ylabel="share of right answers", ylim=(
 axes.set_title("All three learn the trained length; beyond it each fails in its own way", fontsize=12)
 axes.legend(loc="center right", fontsize=9)
 assert all(right[:15].min() > 0.95 for right in found.values())
-assert found["learned"][15:].mean() < 0.2 and found["sinusoidal"][20:].mean() < 0.2 < 0.7 < found["rotary"][15:20].mean()
-show(figure, "Share of right answers by place: learned and sinusoidal positions fail at once beyond 16, rotary ones later")
+assert (
+    found["learned"][15:].mean() < 0.2
+    and found["sinusoidal"][20:].mean() < 0.2 < 0.7 < found["rotary"][15:20].mean()
+)
+show(
+    figure,
+    "Share of right answers by place: learned and sinusoidal positions fail at once beyond 16, rotary ones later",
+)
 
 # %% [markdown]
 # Learned rows beyond 15 are random numbers. Sinusoidal ones are well defined, but the layer has never seen these
@@ -427,7 +457,10 @@ show(figure, "Share of right answers by place: learned and sinusoidal positions 
 PE = np.zeros((3, 7))
 try:
     for i in range(0, 7, 2):
-        PE[:, i], PE[:, i + 1] = np.sin(np.arange(3) / 10000 ** (i / 7)), np.cos(np.arange(3) / 10000 ** (i / 7))
+        PE[:, i], PE[:, i + 1] = (
+            np.sin(np.arange(3) / 10000 ** (i / 7)),
+            np.cos(np.arange(3) / 10000 ** (i / 7)),
+        )
 except IndexError as error:
     print("the loop with d_model = 7:", error)
 long = sinusoidal(5000, 64)
@@ -497,7 +530,9 @@ assert np.allclose(sinusoidal(3, 4)[2], [0.9093, -0.4161, 0.0200, 0.9998], atol=
 # Q2, recomputed
 frequency = 10000.0 ** (-np.arange(0, 512, 2) / 512)
 assert len(frequency) == 256 and frequency[0] == 1 and np.isclose(frequency[128], 0.01)
-assert f"{frequency[255]:.4e}" == "1.0366e-04" and np.allclose(frequency[1:] / frequency[:-1], 0.9647, atol=5e-5)
+assert f"{frequency[255]:.4e}" == "1.0366e-04" and np.allclose(
+    frequency[1:] / frequency[:-1], 0.9647, atol=5e-5
+)
 
 # %% [markdown]
 # ### Q3. What is the longest wave of the encoding with $d_{model} = 512$, in positions?

@@ -110,7 +110,9 @@ def _(my, g, x, W1, b1, W2, b2):
 @feed_forward_backward.check("all axes of one size, a single sequence")
 def _(my, rng):
     x, W1, b1, W2, b2, g = (rng.standard_normal(s) for s in ((4, 4), (4, 4), (4,), (4, 4), (4,), (4, 4)))
-    return dict(zip(("dx", "dW1", "db1", "dW2", "db2"), my.feed_forward_backward(g, x, W1, b1, W2, b2), strict=False))
+    return dict(
+        zip(("dx", "dW1", "db1", "dW2", "db2"), my.feed_forward_backward(g, x, W1, b1, W2, b2), strict=False)
+    )
 
 
 @feed_forward_backward.check("a hidden value exactly 0: the ReLU passes nothing there")
@@ -204,7 +206,9 @@ layer_norm = lesson.exercise(
 
 @layer_norm.check("a batch (2, 5, 3) with a gamma and a beta")
 def _(my, rng):
-    return my.layer_norm(rng.standard_normal((2, 5, 3)) * 3 + 2, rng.standard_normal(3), rng.standard_normal(3))
+    return my.layer_norm(
+        rng.standard_normal((2, 5, 3)) * 3 + 2, rng.standard_normal(3), rng.standard_normal(3)
+    )
 
 
 @layer_norm.check("[1, 0, 0, 0] -> 1.7320, not 1.5")
@@ -323,14 +327,20 @@ def _(my, g, x, gamma, beta):
 
 @layer_norm_backward.check("a single row of six")
 def _(my, rng):
-    grads = my.layer_norm_backward(rng.standard_normal((1, 6)), rng.standard_normal((1, 6)), rng.standard_normal(6))
+    grads = my.layer_norm_backward(
+        rng.standard_normal((1, 6)), rng.standard_normal((1, 6)), rng.standard_normal(6)
+    )
     return dict(zip(("dx", "dgamma", "dbeta"), grads, strict=False))
 
 
 @layer_norm_backward.check("an eps of 0.5, as many positions as features")
 def _(my, rng):
     g, x = rng.standard_normal((2, 4, 4))
-    return dict(zip(("dx", "dgamma", "dbeta"), my.layer_norm_backward(g, x, rng.standard_normal(4), 0.5), strict=False))
+    return dict(
+        zip(
+            ("dx", "dgamma", "dbeta"), my.layer_norm_backward(g, x, rng.standard_normal(4), 0.5), strict=False
+        )
+    )
 
 
 @layer_norm_backward.check("all features equal: finite gradients")
@@ -590,17 +600,23 @@ residual_block = lesson.exercise(
 
 @residual_block.check("post-norm")
 def _(my, rng):
-    return my.residual_block(rng.standard_normal((2, 3)), lambda x: np.tanh(2 * x), lambda x: x * x + x, "post")
+    return my.residual_block(
+        rng.standard_normal((2, 3)), lambda x: np.tanh(2 * x), lambda x: x * x + x, "post"
+    )
 
 
 @residual_block.check("pre-norm")
 def _(my, rng):
-    return my.residual_block(rng.standard_normal((2, 3)), lambda x: np.tanh(2 * x), lambda x: x * x + x, "pre")
+    return my.residual_block(
+        rng.standard_normal((2, 3)), lambda x: np.tanh(2 * x), lambda x: x * x + x, "pre"
+    )
 
 
 @residual_block.check("pre-norm around a sublayer that gives 0: x itself comes out")
 def _(my, rng):
-    return my.residual_block(rng.standard_normal((2, 3)), lambda x: 0 * x, lambda x: x - x.mean(-1, keepdims=True), "pre")
+    return my.residual_block(
+        rng.standard_normal((2, 3)), lambda x: 0 * x, lambda x: x - x.mean(-1, keepdims=True), "pre"
+    )
 
 
 @residual_block.check("x is left as it was, in both orders")

@@ -172,7 +172,8 @@ factors = np.full(12, 0.5)
 print("product of the slopes            ", np.prod(factors))
 print("with residuals, 1 + slope        ", np.prod(1 + factors))
 assert np.prod(factors) == 1 / 4096
-assert np.isclose(np.prod(1 - factors[:6]) * np.prod(1 + factors[6:]), 0.178, atol=5e-4)  # slopes of both signs
+# slopes of both signs
+assert np.isclose(np.prod(1 - factors[:6]) * np.prod(1 + factors[6:]), 0.178, atol=5e-4)
 
 # %% [markdown]
 # If all slopes are 0.5, it grows now: 1.5 to the power 12 is 130. With six slopes of −0.5 and six of 0.5 the product is 0.18.
@@ -335,7 +336,9 @@ assert np.array_equal(layer(t).data, step2.data)
 
 alone = layer.feed_forward(t[:, 2:3]).data  # the third position, by itself
 assert np.allclose(layer.feed_forward(t).data[:, 2:3], alone, atol=1e-14)
-print("an encoder layer is norm(x + attention(x)), then norm(x + feed_forward(x)); the second treats each position alone")
+print(
+    "an encoder layer is norm(x + attention(x)), then norm(x + feed_forward(x)); the second treats each position alone"
+)
 
 # %% [markdown]
 # ## Gradient check
@@ -381,7 +384,10 @@ reached = {kind: norms[0] / norms[-1] for kind, norms in by_layer.items()}
 for kind, share in reached.items():
     print(f"{kind:5s} gradient at layer 1 / at layer 18: {share:.5f}")
 assert reached["none"] < 1e-4 and 0.3 < reached["post"] < 1 and 2 < reached["pre"] < 5
-show(picture, "The gradient at each of 18 layers: without residuals it falls to less than 1e-4, with them it stays level")
+show(
+    picture,
+    "The gradient at each of 18 layers: without residuals it falls to less than 1e-4, with them it stays level",
+)
 
 # %% [markdown]
 # Left: without residuals (and norms) the first layer gets less than a ten-thousandth of what the last one gets. With them, in
@@ -412,7 +418,10 @@ for kind in ("post", "pre"):
         for layer in encoder(18, 64, kind):
             y = layer(y)
             sizes.append(float(y.data.std()))
-    print(f"{kind:4s} spread of the numbers after layer 1, 6, 12, 18:", [round(sizes[i], 2) for i in (0, 5, 11, 17)])
+    print(
+        f"{kind:4s} spread of the numbers after layer 1, 6, 12, 18:",
+        [round(sizes[i], 2) for i in (0, 5, 11, 17)],
+    )
 assert sizes[-1] > 3 and sizes == sorted(sizes)
 
 # %% [markdown]
@@ -444,7 +453,12 @@ def rms_norm_backward(g, x, gamma):
 
 assert gradcheck((lambda x, gamma: rms_norm(x, gamma), rms_norm_backward), [x, gamma])
 assert np.allclose(rms_norm(x, gamma), F.rms_norm(mg.tensor(x), 4, mg.tensor(gamma), 1e-6).data)
-print("RMSNorm of (1, 0, 0, 0):", rms_norm(one, np.ones(4))[0], "  layer norm:", layer_norm(one, np.ones(4), np.zeros(4))[0])
+print(
+    "RMSNorm of (1, 0, 0, 0):",
+    rms_norm(one, np.ones(4))[0],
+    "  layer norm:",
+    layer_norm(one, np.ones(4), np.zeros(4))[0],
+)
 
 # %% [markdown]
 # **GELU** (Hendrycks and Gimpel 2016) replaces the ReLU by $x \Phi(x)$, with $\Phi$ the normal distribution function: nearly

@@ -121,7 +121,11 @@ def _(my, rng):
     return table, positions
 
 
-embed.wrong("The embeddings are not scaled. Multiply them by sqrt(C) before the positions are added.", " * np.sqrt(C)", "")
+embed.wrong(
+    "The embeddings are not scaled. Multiply them by sqrt(C) before the positions are added.",
+    " * np.sqrt(C)",
+    "",
+)
 embed.wrong(
     "The positions were scaled too. Only the embeddings are multiplied by sqrt(C); the positions are large enough.",
     "table[tokens] * np.sqrt(C) + positions[start : start + T]",
@@ -186,7 +190,12 @@ def _(my, rng):
         return call
 
     out = my.encoder_layer(
-        x, np.array([True, False]), piece("attend", 2.0), piece("feed_forward", 3.0), piece("norm1", 0.5), piece("norm2", 0.25)
+        x,
+        np.array([True, False]),
+        piece("attend", 2.0),
+        piece("feed_forward", 3.0),
+        piece("norm1", 0.5),
+        piece("norm2", 0.25),
     )
     return calls, out
 
@@ -219,7 +228,9 @@ encoder_layer.wrong(
     return norm2(y + feed_forward(x))
     """,
 )
-encoder_layer.wrong("The mask is not passed on: padding would be looked at.", "attend(x, x, x, mask)", "attend(x, x, x, True)")
+encoder_layer.wrong(
+    "The mask is not passed on: padding would be looked at.", "attend(x, x, x, mask)", "attend(x, x, x, True)"
+)
 
 # ---------------------------------------------------------------- decoder_layer
 
@@ -244,7 +255,9 @@ def _(my, rng):
     def attend(q, k, v, mask):
         s = q @ k.swapaxes(-1, -2)
         if np.broadcast_shapes(s.shape, np.shape(mask)) != s.shape:
-            raise ValueError(f"a mask of shape {np.shape(mask)} does not fit scores of shape {s.shape} (queries, keys)")
+            raise ValueError(
+                f"a mask of shape {np.shape(mask)} does not fit scores of shape {s.shape} (queries, keys)"
+            )
         e = np.exp(np.where(mask, s, -np.inf))
         return e / e.sum(-1, keepdims=True) @ v
 
@@ -254,7 +267,9 @@ def _(my, rng):
     tgt_mask = np.tri(3, dtype=bool)
     src_mask = np.array([[True] * 5, [True, True, True, False, False]])[:, None, :]
     norms = [norm(1.0), norm(2.0), norm(3.0)]
-    return my.decoder_layer(y, memory, tgt_mask, src_mask, attend, attend, lambda x: np.maximum(x @ w, 0), norms)
+    return my.decoder_layer(
+        y, memory, tgt_mask, src_mask, attend, attend, lambda x: np.maximum(x @ w, 0), norms
+    )
 
 
 @decoder_layer.check("what each piece is called with")
@@ -383,9 +398,13 @@ greedy_decode.wrong(
     "not done.any()",
 )
 greedy_decode.wrong(
-    "It never stops before max_new: when every row has ended, nothing is left to ask.", " and not done.all()", ""
+    "It never stops before max_new: when every row has ended, nothing is left to ask.",
+    " and not done.all()",
+    "",
 )
-greedy_decode.wrong("The result still begins with bos, which was given, not written.", "return tokens[:, 1:]", "return tokens")
+greedy_decode.wrong(
+    "The result still begins with bos, which was given, not written.", "return tokens[:, 1:]", "return tokens"
+)
 greedy_decode.wrong(
     "It writes one token less than max_new: tokens begins with bos, which does not count.",
     "tokens.shape[1] <= max_new",
@@ -420,7 +439,9 @@ def _(my, rng):
 @exact_match.check("what stands behind eos does not matter")
 def _(my, rng):
     return my.exact_match(
-        np.array([[5, 2, 9, 9], [5, 2, 0, 0], [2, 2, 2, 2]]), np.array([[5, 2, 0, 0], [5, 2, 2, 7], [2, 0, 0, 0]]), 2
+        np.array([[5, 2, 9, 9], [5, 2, 0, 0], [2, 2, 2, 2]]),
+        np.array([[5, 2, 0, 0], [5, 2, 2, 7], [2, 0, 0, 0]]),
+        2,
     )
 
 

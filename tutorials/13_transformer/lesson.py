@@ -61,7 +61,8 @@ mg.manual_seed(0)
 small = Transformer(12, d_model=8, num_heads=2, num_layers=1, d_ff=16, dropout=0.0)
 for name, part in small.named_children():
     print(f"{name:15s} {type(part).__name__:20s} {sum(p.numel() for p in part.parameters()):5d} parameters")
-assert small.output is small.src_embedding is small.embedding  # one table with three names; it is counted once below
+# one table with three names; it is counted once below
+assert small.output is small.src_embedding is small.embedding
 print("in all", sum(p.numel() for p in small.parameters()))
 
 # %% [markdown]
@@ -129,7 +130,9 @@ print("input of the first layer:", x)
 assert np.allclose(x, [1.8415, -0.4597, 0.5100, 1.0000], atol=1e-4)
 losses = -np.log([0.5, 0.25, 0.8])
 print("losses:", losses, " mean:", losses.mean().round(4))
-assert np.allclose(losses, [0.6931, 1.3863, 0.2231], atol=1e-4) and np.isclose(losses.mean(), 0.7675, atol=1e-4)
+assert np.allclose(losses, [0.6931, 1.3863, 0.2231], atol=1e-4) and np.isclose(
+    losses.mean(), 0.7675, atol=1e-4
+)
 assert np.isclose(losses.sum(), -math.log(0.1))
 
 # %% [markdown]
@@ -240,7 +243,9 @@ print("rows\n", rows, "\ninputs\n", inputs, "\nlabels\n", labels)
 source = np.array([[3, 4, 5, 6], [7, 3, PAD, PAD]])
 with mg.no_grad():
     at_once = small(source, inputs).data  # (B, T, V)
-    step_by_step = np.stack([small(source, inputs[:, : t + 1]).data[:, -1] for t in range(inputs.shape[1])], 1)
+    step_by_step = np.stack(
+        [small(source, inputs[:, : t + 1]).data[:, -1] for t in range(inputs.shape[1])], 1
+    )
 real = labels != PAD
 print("largest difference at places that count:", np.abs(at_once - step_by_step)[real].max())
 assert np.allclose(at_once[real], step_by_step[real], atol=1e-5)
@@ -299,7 +304,10 @@ def backward(G, y, M):
 # two evaluations instead of thousands).
 
 # %%
-print("cross-attention:", gradcheck((forward, backward), [rng.standard_normal((3, 4)), rng.standard_normal((5, 4))]))
+print(
+    "cross-attention:",
+    gradcheck((forward, backward), [rng.standard_normal((3, 4)), rng.standard_normal((5, 4))]),
+)
 mg.manual_seed(1)
 checked = Transformer(7, d_model=4, num_heads=2, num_layers=2, d_ff=6, dropout=0.0).double()
 question = (np.array([[3, 4, 5, 6, PAD]]), np.array([[BOS, 5, 4]]))
@@ -341,7 +349,8 @@ assert np.allclose(share(0, 1)[0, -1], 0)  # the padding of the source is heard 
 STEPS = 500
 mg.manual_seed(0)
 dates = Dates(dict(steps=STEPS, batch_size=48))
-model = dates.model()  # 2 + 2 layers, d_model 64, 4 heads, d_ff 128: the paper's shape at an eighth of its width
+# 2 + 2 layers, d_model 64, 4 heads, d_ff 128: the paper's shape at an eighth of its width
+model = dates.model()
 optimizer, schedule = dates.optimizer(model)  # AdamW, a warmup of 100 steps, then a cosine down
 src, tgt = dates.batch(0)
 print("parameters:", sum(p.numel() for p in model.parameters()), " source", src.shape, " target", tgt.shape)
@@ -360,7 +369,9 @@ for step in range(STEPS):
     schedule.step()
     if (step + 1) % 100 == 0:
         right = (logits.data.argmax(-1) == labels)[labels != PAD].mean()
-        print(f"step {step + 1:4d}   loss {loss.item():.4f}   characters right, given the right ones before {right:.1%}")
+        print(
+            f"step {step + 1:4d}   loss {loss.item():.4f}   characters right, given the right ones before {right:.1%}"
+        )
 model.eval()
 
 # %% [markdown]
@@ -389,7 +400,8 @@ src = padded([dates.encode(text) for text in texts])
 answers = greedy_decode(model, src, 12)
 for text, answer in zip(texts, answers, strict=True):
     print(f"{text:26s} -> {decode(answer)}")
-assert np.array_equal(answers, model.generate(src, BOS, EOS, 12))  # minigrad's own, which keeps keys and values (lesson 14)
+# minigrad's own, which keeps keys and values (lesson 14)
+assert np.array_equal(answers, model.generate(src, BOS, EOS, 12))
 
 # %% [markdown]
 # How often is it right? **Exact match** counts an answer only if every character is. Of days it has never seen:
@@ -397,7 +409,9 @@ assert np.array_equal(answers, model.generate(src, BOS, EOS, 12))  # minigrad's 
 # %%
 examples = dates.fixed["test"][:560]  # 40 of each format
 src = padded([dates.encode(text) for text, _ in examples])
-right = np.array([decode(row) == iso for row, (_, iso) in zip(greedy_decode(model, src, 12), examples, strict=True)])
+right = np.array(
+    [decode(row) == iso for row, (_, iso) in zip(greedy_decode(model, src, 12), examples, strict=True)]
+)
 print(f"exact match: {right.mean():.1%} of {len(right)}")
 tgt = padded([[BOS, *dates.encode(iso), EOS] for _, iso in examples])
 with mg.no_grad():
@@ -427,7 +441,10 @@ axes.set_yticks(range(len(written)), written, family="monospace")
 axes.set(xlabel="looked at (source)", ylabel="written (target), from top to bottom")
 axes.set_title("Writing the year it looks at the end of the source, for the day at its beginning")
 figure.colorbar(image, label="share of the attention, mean of 4 heads")
-show(figure, "Cross-attention of the last decoder layer: what is looked at while each character of the answer is written.")
+show(
+    figure,
+    "Cross-attention of the last decoder layer: what is looked at while each character of the answer is written.",
+)
 
 # %% [markdown]
 # The same in numbers: how much of the attention falls on each part of the source, while the year, the month and the day are
@@ -455,7 +472,9 @@ assert "".join(looked_at[8:16]) == "november" and weights.shape[1:] == (len(writ
 # %%
 with mg.no_grad():
     alone = model(np.array([dates.encode("3/4/81")]), tgt[:1, :-1]).data
-    among = model(padded([dates.encode("3/4/81"), dates.encode("29th of november 2026")]), tgt[:2, :-1]).data[:1]
+    among = model(padded([dates.encode("3/4/81"), dates.encode("29th of november 2026")]), tgt[:2, :-1]).data[
+        :1
+    ]
     nothing = model(np.full((1, 5), PAD), tgt[:1, :-1]).data
 print("alone and padded differ by", np.abs(alone - among).max())
 print("a source of padding only gives", "finite logits" if np.isfinite(nothing).all() else "NaN")
@@ -498,7 +517,9 @@ def quick(read, say, mask):
     for step in range(250):
         src, tgt = data.batch(step)
         logits = net(src, tgt[:, read], tgt_mask=mask)
-        loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), tgt[:, say].reshape(-1), ignore_index=PAD)
+        loss = F.cross_entropy(
+            logits.reshape(-1, logits.shape[-1]), tgt[:, say].reshape(-1), ignore_index=PAD
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -515,7 +536,10 @@ broken = {
     "without the causal mask": quick(but_last, but_first, all_seen),
 }
 wanted = [iso for _, iso in examples[:100]]
-right = {name: np.mean([a == b for a, b in zip(writes, wanted, strict=True)]) for name, (_, writes) in broken.items()}
+right = {
+    name: np.mean([a == b for a, b in zip(writes, wanted, strict=True)])
+    for name, (_, writes) in broken.items()
+}
 for name, (loss, writes) in broken.items():
     print(f"{name:24s} loss {loss:.4f}   writes {writes[:2]}, right {right[name]:.0%}")
 print("the two dates are:", wanted[:2])
@@ -551,7 +575,11 @@ assert right["as it should be"] > 0.3 and right["without the shift"] == right["w
 # Q1, recomputed
 paper = Transformer(100, d_model=16, num_heads=2, d_ff=16)  # num_layers is 6 unless given
 names = [name for name, module in paper.named_modules() if isinstance(module, MultiHeadAttention)]
-assert len(names) == 18 and sum("cross" in name for name in names) == 6 and sum(n.startswith("encoder") for n in names) == 6
+assert (
+    len(names) == 18
+    and sum("cross" in name for name in names) == 6
+    and sum(n.startswith("encoder") for n in names) == 6
+)
 print(len(names), "attention modules")
 
 # %% [markdown]

@@ -40,7 +40,9 @@ next_token_batch.wrong(
     "data[at]",
 )
 next_token_batch.wrong(
-    "The labels are the tokens before. A GPT is asked for what comes next, data[at + 1].", "data[at + 1]", "data[at - 1]"
+    "The labels are the tokens before. A GPT is asked for what comes next, data[at + 1].",
+    "data[at + 1]",
+    "data[at - 1]",
 )
 next_token_batch.wrong(
     "The labels lie T further: they are the next window. Each label is the token right after its input.",
@@ -119,7 +121,9 @@ temperature_softmax.wrong(
     "temperature = 1",
 )
 temperature_softmax.wrong(
-    "The sum runs over all rows. Each row is a distribution of its own: axis -1.", "e.sum(-1, keepdims=True)", "e.sum()"
+    "The sum runs over all rows. Each row is a distribution of its own: axis -1.",
+    "e.sum(-1, keepdims=True)",
+    "e.sum()",
 )
 
 # ---------------------------------------------------------------- truncate
@@ -162,7 +166,12 @@ def _(my, rng):
 @truncate.check("equally likely tokens, exactly reached, and k above V")
 def _(my, rng):
     equal = np.full(4, 0.25)
-    return my.truncate(equal, top_k=2), my.truncate(equal, top_p=0.5), my.truncate(equal, top_k=99), my.truncate(equal)
+    return (
+        my.truncate(equal, top_k=2),
+        my.truncate(equal, top_p=0.5),
+        my.truncate(equal, top_k=99),
+        my.truncate(equal),
+    )
 
 
 @truncate.check("the array that was passed stays as it was")
@@ -274,7 +283,9 @@ def _(my, rng):
     return out, keys, values
 
 
-attention_step.wrong("The scores are not divided by sqrt(D), the width of a head.", " / np.sqrt(q.shape[-1])", "")
+attention_step.wrong(
+    "The scores are not divided by sqrt(D), the width of a head.", " / np.sqrt(q.shape[-1])", ""
+)
 attention_step.wrong(
     "The new token stands at the beginning of keys and values. Append it at the end, where it belongs in time.",
     "np.concatenate([keys, k[:, None]], 1), np.concatenate([values, v[:, None]], 1)",
@@ -406,7 +417,11 @@ def _(my, rng):
 @bpe_train.check("no more merges than asked for, and none of what occurs once")
 def _(my, rng):
     words = [[1, 2, 3, 4], [1, 2, 3, 5]]
-    return [len(my.bpe_train(words, n)) for n in (0, 1, 2, 9)], my.bpe_train([[1, 2, 3]], 4), my.bpe_train([[7]], 4)
+    return (
+        [len(my.bpe_train(words, n)) for n in (0, 1, 2, 9)],
+        my.bpe_train([[1, 2, 3]], 4),
+        my.bpe_train([[7]], 4),
+    )
 
 
 @bpe_train.check("pairs inside words only, and symbols made of symbols")
@@ -430,7 +445,9 @@ bpe_train.wrong(
     "key=lambda pair: -times[pair]",
 )
 bpe_train.wrong(
-    "Pairs that occur once are joined too. That learns the text by heart: stop below 2.", "times[best] < 2", "times[best] < 1"
+    "Pairs that occur once are joined too. That learns the text by heart: stop below 2.",
+    "times[best] < 2",
+    "times[best] < 1",
 )
 bpe_train.wrong(
     "The pairs are counted once only. Each merge makes new pairs and takes others away: count anew in every round.",
@@ -510,7 +527,11 @@ bpe_encode.wrong(
     "min(held, key=number.get)",
     "max(held, key=number.get)",
 )
-bpe_encode.wrong("The symbols are numbered from 0. The bytes have 0 to 255; merge i makes 256 + i.", "256 + i for i", "i for i")
+bpe_encode.wrong(
+    "The symbols are numbered from 0. The bytes have 0 to 255; merge i makes 256 + i.",
+    "256 + i for i",
+    "i for i",
+)
 bpe_encode.wrong(
     "Only one merge is applied. Go on until the word holds no pair that was learned.",
     body="""
@@ -555,7 +576,9 @@ def _(my, rng):
 
 
 perplexity_and_bits.wrong(
-    "The perplexity is e to the sum of the losses; it is per token: the mean.", "np.exp(losses.mean())", "np.exp(losses.sum())"
+    "The perplexity is e to the sum of the losses; it is per token: the mean.",
+    "np.exp(losses.mean())",
+    "np.exp(losses.sum())",
 )
 perplexity_and_bits.wrong(
     "These are nats per character. Divide by ln 2 to have bits.",

@@ -56,7 +56,9 @@ data = vocabulary.encode(text)
 cut = len(data) * 9 // 10
 train, test = data[:cut], data[cut:]
 V = len(vocabulary)
-print(f"{len(text):,} characters, {V} different ones; the first nine tenths are learned from, the rest is only measured")
+print(
+    f"{len(text):,} characters, {V} different ones; the first nine tenths are learned from, the rest is only measured"
+)
 print(text[:160])
 
 # %% [markdown]
@@ -116,7 +118,9 @@ def softmax(z):
 
 p = softmax(z)
 assert np.allclose(p, [0.6652, 0.2447, 0.0900], atol=1e-4)
-assert math.isclose(-math.log(p[1]), 1.4076, abs_tol=1e-4) and math.isclose(-math.log2(p[1]), 2.0308, abs_tol=1e-4)
+assert math.isclose(-math.log(p[1]), 1.4076, abs_tol=1e-4) and math.isclose(
+    -math.log2(p[1]), 2.0308, abs_tol=1e-4
+)
 assert math.isclose(math.log(3), 1.0986, abs_tol=1e-4)
 assert np.allclose(softmax(z / 0.5), [0.8668, 0.1173, 0.0159], atol=1e-4)
 assert np.allclose(softmax(z / 2), [0.5065, 0.3072, 0.1863], atol=1e-4)
@@ -171,7 +175,9 @@ hidden = leaf
 for block in tiny.h:
     hidden = block(hidden, mg.tensor(np.tri(12, dtype=bool)))
 losses = F.cross_entropy(F.linear(tiny.ln_f(hidden), tiny.wte.weight)[0], y[0], reduction="none")
-reach = np.array([np.linalg.norm(mg.grad(loss, leaf, retain_graph=True)[0].data[0], axis=-1) for loss in losses])
+reach = np.array(
+    [np.linalg.norm(mg.grad(loss, leaf, retain_graph=True)[0].data[0], axis=-1) for loss in losses]
+)
 assert (reach[np.triu_indices(12, 1)] == 0).all() and (reach[np.tril_indices(12)] > 0).all()
 figure = Figure(figsize=(6, 4.6), layout="constrained")
 axes = figure.add_subplot()
@@ -179,9 +185,16 @@ image = axes.imshow(np.where(reach > 0, reach, np.nan), cmap="Blues", norm="log"
 labels = ["␣" if c == " " else c for c in vocabulary.decode(x[0])]
 axes.set_xticks(range(12), labels, family="monospace")
 axes.set_yticks(range(12), ["␣" if c == " " else c for c in vocabulary.decode(y[0])], family="monospace")
-axes.set(xlabel="token read", ylabel="token to be said", title="Each loss reaches only the tokens before its answer")
+axes.set(
+    xlabel="token read",
+    ylabel="token to be said",
+    title="Each loss reaches only the tokens before its answer",
+)
 figure.colorbar(image, label="norm of the gradient")
-show(figure, "The gradient of each place's loss at each token read: a lower triangle, since no place sees a later one.")
+show(
+    figure,
+    "The gradient of each place's loss at each token read: a lower triangle, since no place sees a later one.",
+)
 
 # %% [markdown]
 # ## Derivation: one table, used twice
@@ -219,8 +232,11 @@ print("tied table:", gradcheck((tied, tied_backward), [rng.standard_normal((5, 3
 mg.manual_seed(0)
 checked = GPT(7, d_model=8, num_heads=2, num_layers=2, max_len=6, dropout=0.0, init_std=0.3).double()
 for table in (checked.wte.weight, checked.wpe.weight):
-    init.normal_(table)  # a norm of inputs as small as 0.02 is so curved that finite differences lose their digits
-print("whole GPT:", gradcheck(lambda *p: checked(np.array([[1, 5, 1, 2]])), [*checked.parameters()], fast=True))
+    # a norm of inputs as small as 0.02 is so curved that finite differences lose their digits
+    init.normal_(table)
+print(
+    "whole GPT:", gradcheck(lambda *p: checked(np.array([[1, 5, 1, 2]])), [*checked.parameters()], fast=True)
+)
 
 # %% [markdown]
 # ## Training, and what the loss means
@@ -316,7 +332,9 @@ for start in ("the assignmen", "the "):
     with mg.no_grad():
         p = softmax(model(vocabulary.encode(start)[None]).data[0, -1].astype(float))
     likeliest = {vocabulary.decode([i]): round(float(p[i]), 3) for i in np.argsort(-p)[:4]}
-    print(f"{start!r:16s} {likeliest}   top-p 0.9 keeps {np.count_nonzero(top_p(p, 0.9))} of {np.count_nonzero(top_k(p, V))}")
+    print(
+        f"{start!r:16s} {likeliest}   top-p 0.9 keeps {np.count_nonzero(top_p(p, 0.9))} of {np.count_nonzero(top_k(p, V))}"
+    )
 
 
 # %%
@@ -349,7 +367,8 @@ for name, choose in ways.items():
 
 # %%
 start = vocabulary.encode("the value of ")
-written = vocabulary.decode(list(decoding.stream(model, start, max_new=60, temperature=0)))  # past the edge of the context too
+# past the edge of the context too
+written = vocabulary.decode(list(decoding.stream(model, start, max_new=60, temperature=0)))
 print(repr(written))
 assert "the value of " + written == write("the value of ", 60, ways["greedy"], rng)
 
@@ -365,7 +384,8 @@ assert "the value of " + written == write("the value of ", 60, ways["greedy"], r
 # %%
 def attention_step(q, k, v, keys, values):
     """q, k, v (H, D) of a new token; keys, values (H, T, D) of those before -> its output (H, D), and both with one more."""
-    keys, values = np.concatenate([keys, k[:, None]], 1), np.concatenate([values, v[:, None]], 1)  # (H, T + 1, D)
+    # (H, T + 1, D)
+    keys, values = np.concatenate([keys, k[:, None]], 1), np.concatenate([values, v[:, None]], 1)
     scores = (keys @ q[:, :, None])[..., 0] / math.sqrt(q.shape[-1])  # (H, T + 1)
     return (softmax(scores)[:, None] @ values)[:, 0], keys, values
 
@@ -396,7 +416,9 @@ with mg.no_grad():
     without = [viz.trace_forward(model, tokens[:, : t + 1]).flops for t in range(32)]
 print(f"the 32nd token: {without[-1] / 1e6:.2f} M FLOPs without, {with_cache[-1] / 1e6:.2f} M with the cache")
 times = sum(without) / sum(with_cache)
-print(f"all 32:         {sum(without) / 1e6:.0f} M without, {sum(with_cache) / 1e6:.1f} M with: {times:.0f} times less")
+print(
+    f"all 32:         {sum(without) / 1e6:.0f} M without, {sum(with_cache) / 1e6:.1f} M with: {times:.0f} times less"
+)
 assert sum(without) > 12 * sum(with_cache)
 
 # %% [markdown]
@@ -419,7 +441,9 @@ try:
 except ValueError as error:
     print(error)
 p = softmax(np.array([3.0, 1.0, 0.0]))
-assert np.allclose(top_k(p, 99), p) and np.count_nonzero(top_p(p, 0.01)) == 1 and np.allclose(top_p(p, 1.0), p)
+assert (
+    np.allclose(top_k(p, 99), p) and np.count_nonzero(top_p(p, 0.01)) == 1 and np.allclose(top_p(p, 1.0), p)
+)
 print(model(test[None, :1]).shape)
 
 # %% [markdown]
@@ -461,7 +485,11 @@ while True:
     words = [joined(word, best, 256 + len(merges)) for word in words]
     merges.append(best)
     print(f"{best} occurs {counts[best]} times -> {255 + len(merges)}   words are now {words}")
-assert merges == [(108, 111), (256, 119), (32, 257), (258, 101)] == BPE.train("low lower lowest", 256 + 10).merges
+assert (
+    merges
+    == [(108, 111), (256, 119), (32, 257), (258, 101)]
+    == BPE.train("low lower lowest", 256 + 10).merges
+)
 
 # %% [markdown]
 # To **encode** a new text, replay the merges: among the pairs it holds, join the one learned *first*, until none is left. Not
@@ -587,7 +615,11 @@ print(top_k(p, 2), top_p(p, 0.8))
 
 # %%
 # Q4, recomputed
-assert round(math.exp(1.2), 2) == 3.32 and round(1.2 / math.log(2), 3) == 1.731 and round(1.2 / math.log(2) / 2.5, 3) == 0.692
+assert (
+    round(math.exp(1.2), 2) == 3.32
+    and round(1.2 / math.log(2), 3) == 1.731
+    and round(1.2 / math.log(2) / 2.5, 3) == 0.692
+)
 print(math.exp(1.2), 1.2 / math.log(2) / 2.5)
 
 # %% [markdown]

@@ -31,7 +31,9 @@ mask_tokens = lesson.exercise(
 @mask_tokens.check("a batch with every fate in it")
 def _(my, rng):
     tokens = rng.integers(3, 20, size=(6, 9))
-    return my.mask_tokens(tokens, rng.random((6, 9)) * 0.3, rng.random((6, 9)), rng.integers(20, 30, size=(6, 9)), 2, (0, 1))
+    return my.mask_tokens(
+        tokens, rng.random((6, 9)) * 0.3, rng.random((6, 9)), rng.integers(20, 30, size=(6, 9)), 2, (0, 1)
+    )
 
 
 @mask_tokens.check("padding and [CLS] are never asked for")
@@ -43,21 +45,31 @@ def _(my, rng):
 @mask_tokens.check("at the limits 0.15, 0.8 and 0.9")
 def _(my, rng):
     tokens = np.array([[4, 5, 6, 7, 8, 9]])
-    first, second = np.array([[0.15, 0.0, 0.1499, 0.1, 0.1, 0.1]]), np.array([[0.1, 0.0, 0.7999, 0.8, 0.8999, 0.9]])
+    first, second = (
+        np.array([[0.15, 0.0, 0.1499, 0.1, 0.1, 0.1]]),
+        np.array([[0.1, 0.0, 0.7999, 0.8, 0.8999, 0.9]]),
+    )
     return my.mask_tokens(tokens, first, second, tokens + 10, 2, (0, 1))
 
 
 @mask_tokens.check("token 0 is asked for, if it is a word")
 def _(my, rng):
     return my.mask_tokens(
-        np.array([[0, 3, 0]]), np.full((1, 3), 0.1), np.array([[0.1, 0.85, 0.95]]), np.array([[4, 4, 4]]), 9, (8,)
+        np.array([[0, 3, 0]]),
+        np.full((1, 3), 0.1),
+        np.array([[0.1, 0.85, 0.95]]),
+        np.array([[4, 4, 4]]),
+        9,
+        (8,),
     )
 
 
 @mask_tokens.check("the tokens that were passed stay as they were")
 def _(my, rng):
     tokens = np.array([[4, 5, 6]])
-    my.mask_tokens(tokens, np.full((1, 3), 0.1), np.array([[0.1, 0.85, 0.95]]), np.array([[7, 7, 7]]), 2, (0, 1))
+    my.mask_tokens(
+        tokens, np.full((1, 3), 0.1), np.array([[0.1, 0.85, 0.95]]), np.array([[7, 7, 7]]), 2, (0, 1)
+    )
     return tokens
 
 
@@ -149,7 +161,9 @@ mlm_loss.wrong(
     "labels[asked]].sum() / labels.size",
 )
 mlm_loss.wrong(
-    "The losses are summed. Take their mean, or a longer text counts more.", "labels[asked]].mean()", "labels[asked]].sum()"
+    "The losses are summed. Take their mean, or a longer text counts more.",
+    "labels[asked]].mean()",
+    "labels[asked]].sum()",
 )
 mlm_loss.wrong(
     (
@@ -187,7 +201,9 @@ mlm_loss_backward = lesson.exercise(
 
 @mlm_loss_backward.check("some places asked")
 def _(my, rng):
-    return my.mlm_loss_backward(2.0, rng.standard_normal((2, 4, 5)), np.array([[-100, 3, -100, 0], [4, -100, -100, 2]]))
+    return my.mlm_loss_backward(
+        2.0, rng.standard_normal((2, 4, 5)), np.array([[-100, 3, -100, 0], [4, -100, -100, 2]])
+    )
 
 
 @mlm_loss_backward.check("nothing is asked")
@@ -207,7 +223,9 @@ def _(my, rng):
     return logits
 
 
-@mlm_loss_backward.gradcheck(forward="mlm_loss", inputs=lambda rng: [rng.standard_normal((2, 4, 5)), labels_of(rng)])
+@mlm_loss_backward.gradcheck(
+    forward="mlm_loss", inputs=lambda rng: [rng.standard_normal((2, 4, 5)), labels_of(rng)]
+)
 def _(my, g, logits, labels):
     return my.mlm_loss_backward(g, logits, labels)
 
@@ -217,9 +235,13 @@ mlm_loss_backward.wrong(
     "max(len(z), 1)",
     "labels.size",
 )
-mlm_loss_backward.wrong("The mean is forgotten: divide by the number of asked places.", " / max(len(z), 1)", "")
 mlm_loss_backward.wrong(
-    "The incoming gradient g is not used. The chain rule multiplies by it.", "g * p / max(len(z), 1)", "p / max(len(z), 1)"
+    "The mean is forgotten: divide by the number of asked places.", " / max(len(z), 1)", ""
+)
+mlm_loss_backward.wrong(
+    "The incoming gradient g is not used. The chain rule multiplies by it.",
+    "g * p / max(len(z), 1)",
+    "p / max(len(z), 1)",
 )
 mlm_loss_backward.wrong(
     "Places where nothing is asked get a gradient too. They have no part in the loss: leave them 0.",
@@ -238,7 +260,9 @@ mlm_loss_backward.wrong(
     "out[asked] = -g * p",
 )
 mlm_loss_backward.wrong(
-    "This is the softmax only: at the right token 1 must be taken off.", "labels[asked]] -= 1", "labels[asked]] -= 0"
+    "This is the softmax only: at the right token 1 must be taken off.",
+    "labels[asked]] -= 1",
+    "labels[asked]] -= 0",
 )
 
 # ---------------------------------------------------------------- mean_pool
@@ -259,7 +283,9 @@ mean_pool = lesson.exercise(
 
 @mean_pool.check("rows of different lengths")
 def _(my, rng):
-    return my.mean_pool(rng.standard_normal((3, 4, 5)), np.array([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]], bool))
+    return my.mean_pool(
+        rng.standard_normal((3, 4, 5)), np.array([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]], bool)
+    )
 
 
 @mean_pool.check("padding that is not at the end, in a cube")
@@ -322,7 +348,9 @@ mean_pool_backward = lesson.exercise(
 
 @mean_pool_backward.check("rows of different lengths")
 def _(my, rng):
-    return my.mean_pool_backward(rng.standard_normal((3, 5)), np.array([[1, 1, 1, 1], [1, 1, 0, 0], [0, 1, 0, 0]], bool))
+    return my.mean_pool_backward(
+        rng.standard_normal((3, 5)), np.array([[1, 1, 1, 1], [1, 1, 0, 0], [0, 1, 0, 0]], bool)
+    )
 
 
 @mean_pool_backward.check("a row of padding only")
@@ -332,13 +360,18 @@ def _(my, rng):
 
 @mean_pool_backward.gradcheck(
     forward="mean_pool",
-    inputs=lambda rng: [rng.standard_normal((2, 3, 4)), np.array([[True, True, False], [True, False, False]])],
+    inputs=lambda rng: [
+        rng.standard_normal((2, 3, 4)),
+        np.array([[True, True, False], [True, False, False]]),
+    ],
 )
 def _(my, g, x, real):
     return my.mean_pool_backward(g, real)
 
 
-mean_pool_backward.wrong("The division is missing: each token has only its share, 1/count, in the mean.", "(g / count)", "g")
+mean_pool_backward.wrong(
+    "The division is missing: each token has only its share, 1/count, in the mean.", "(g / count)", "g"
+)
 mean_pool_backward.wrong(
     "Padding gets a gradient too, though it has no part in the mean. Multiply by the mask.",
     "(g / count)[:, None] * real[..., None]",
@@ -391,7 +424,9 @@ masked_accuracy.wrong(
     "right.mean()",
     "right.sum() / labels.size",
 )
-masked_accuracy.wrong("Token 0 is left out, as if nothing were asked there.", "labels != IGNORED", "labels > 0")
+masked_accuracy.wrong(
+    "Token 0 is left out, as if nothing were asked there.", "labels != IGNORED", "labels > 0"
+)
 masked_accuracy.wrong(
     "argmax runs along the wrong axis: the likeliest token is found along the last axis, V.",
     "logits.argmax(-1)[asked]",

@@ -50,7 +50,11 @@ mg.manual_seed(0)
 # %%
 ADJECTIVES = ["old", "orange", "angry", "small", "red", "happy"]
 PEOPLE = ["girl", "uncle", "artist", "teacher"]
-THINGS = {"eat": ["egg", "apple", "cake"], "read": ["letter", "book", "poem"], "wear": ["hat", "coat", "ring"]}
+THINGS = {
+    "eat": ["egg", "apple", "cake"],
+    "read": ["letter", "book", "poem"],
+    "wear": ["hat", "coat", "ring"],
+}
 
 
 def phrase(adjective, noun, plural):
@@ -144,7 +148,9 @@ sentence = np.array([[CLS] + [number[word] for word in "an old uncle eats".split
 first, second = np.array([[0.02, 0.10, 0.60, 0.14, 0.07]]), np.array([[0.5, 0.30, 0.5, 0.85, 0.95]])
 seen, labels = mask_tokens(sentence, first, second, np.full((1, 5), number["cake"]))
 print("sees ", spell(seen[0]), "\nasked", [words[t - 3] if t != IGNORED else "-" for t in labels[0]])
-assert spell(seen[0]) == "[CLS] [MASK] old cake eats" and (labels != IGNORED).tolist() == [[False, True, False, True, True]]
+assert spell(seen[0]) == "[CLS] [MASK] old cake eats" and (labels != IGNORED).tolist() == [
+    [False, True, False, True, True]
+]
 losses = -np.log([0.5, 0.125, 0.25])
 assert np.allclose(losses, [0.6931, 2.0794, 1.3863], atol=1e-4) and round(losses.mean(), 4) == 1.3863
 
@@ -209,7 +215,10 @@ def mlm_loss_backward(g, logits, labels):
 
 # %%
 rng = np.random.default_rng(0)
-logits, labels = rng.standard_normal((2, 4, 6)), np.array([[IGNORED, 3, IGNORED, 0], [5, IGNORED, IGNORED, IGNORED]])
+logits, labels = (
+    rng.standard_normal((2, 4, 6)),
+    np.array([[IGNORED, 3, IGNORED, 0], [5, IGNORED, IGNORED, IGNORED]]),
+)
 check = (lambda z: mlm_loss(z, labels), lambda g, z: mlm_loss_backward(g, z, labels))
 print("at the logits:", gradcheck(check, [logits]))
 leaf = mg.tensor(logits, requires_grad=True)
@@ -228,7 +237,9 @@ vectors = (model.tokens(test[:1]) + model.positions(np.arange(8))).detach().requ
 x = model.norm(vectors)
 for layer in model.layers:
     x = layer(x)
-logits = F.linear(model.transform_norm(model.activation(model.transform(x))), model.tokens.weight, model.output_bias)
+logits = F.linear(
+    model.transform_norm(model.activation(model.transform(x))), model.tokens.weight, model.output_bias
+)
 F.cross_entropy(logits[0, 4:5], test[0, 4:5]).backward()
 reach = np.linalg.norm(vectors.grad.data[0], axis=-1)
 print(spell(test[0]), "\nasked at place 4 only; gradient at each place:", reach)
@@ -306,7 +317,9 @@ got_both, got_left = found(both_sides), found(left_only, left)
 print(f"{'':12s}   both sides, best    left only, best")
 for row in zip(places, got_both, best_both, got_left, best_left, strict=True):
     print("{:12s} {:10.0%} {:9.0%} {:10.0%} {:9.0%}".format(*row))
-print(f"{'mean':12s} {got_both.mean():10.0%} {np.mean(best_both):9.0%} {got_left.mean():10.0%} {np.mean(best_left):9.0%}")
+print(
+    f"{'mean':12s} {got_both.mean():10.0%} {np.mean(best_both):9.0%} {got_left.mean():10.0%} {np.mean(best_left):9.0%}"
+)
 assert (got_both[[0, 3, 4]] > 0.97).all() and (got_left[[0, 3, 4]] < 0.6).all()
 
 # %%
@@ -317,10 +330,15 @@ for i, (got, best, colour, name) in enumerate(
 ):
     at = np.arange(7) + 0.4 * i - 0.2
     axes.bar(at, got, 0.36, color=colour, label=f"trained, {name}")
-    axes.hlines(best, at - 0.18, at + 0.18, color="black", linewidth=2, label="the best possible" if i else None)
+    axes.hlines(
+        best, at - 0.18, at + 0.18, color="black", linewidth=2, label="the best possible" if i else None
+    )
 axes.set_xticks(range(7), places)
 axes.set(
-    xlabel="the place that is hidden", ylabel="share of hidden words found", ylim=(0, 1.35), yticks=np.arange(0, 1.1, 0.25)
+    xlabel="the place that is hidden",
+    ylabel="share of hidden words found",
+    ylim=(0, 1.35),
+    yticks=np.arange(0, 1.1, 0.25),
 )
 axes.set_title("Both sides help exactly where the answer depends on what comes after")
 axes.legend(ncols=3, loc="upper center", fontsize=9)
@@ -366,7 +384,12 @@ def asked_everywhere(tokens, seen, labels):
     return seen, tokens
 
 
-changes = {"80/10/10": as_it_is, "always [MASK]": always_mask, "80/0/20": never_random, "asked everywhere": asked_everywhere}
+changes = {
+    "80/10/10": as_it_is,
+    "always [MASK]": always_mask,
+    "80/0/20": never_random,
+    "asked everywhere": asked_everywhere,
+}
 results = {}
 for name, change in changes.items():
     print(name)
@@ -415,7 +438,12 @@ with mg.no_grad():
     alone, filled = both_sides.encode(test[:1, :4]).data, both_sides.encode(short).data
 right, careless = mean_pool(filled, short != PAD), filled.mean(1)
 print("right mean equals that of the sentence alone:", np.allclose(right, alone.mean(1), atol=1e-5))
-print("a careless mean is off by", np.linalg.norm(careless - right).round(2), "of a length of", np.linalg.norm(right).round(2))
+print(
+    "a careless mean is off by",
+    np.linalg.norm(careless - right).round(2),
+    "of a length of",
+    np.linalg.norm(right).round(2),
+)
 assert np.allclose(right, alone.mean(1), atol=1e-5) and np.linalg.norm(careless - right) > 0.1
 
 # %% [markdown]
@@ -458,7 +486,9 @@ def fine_tuned(start):
 
 
 (from_pretrained, loss), (from_scratch, other_loss) = fine_tuned(both_sides), fine_tuned(model)
-print(f"judged rightly: {from_pretrained:.1%} after pre-training, {from_scratch:.1%} from scratch, 50% by guessing")
+print(
+    f"judged rightly: {from_pretrained:.1%} after pre-training, {from_scratch:.1%} from scratch, 50% by guessing"
+)
 print(f"training losses: {loss:.4f} and {other_loss:.4f}")
 assert from_pretrained > from_scratch + 0.1
 

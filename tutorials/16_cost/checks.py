@@ -95,7 +95,9 @@ attention_bytes.wrong(
     "weights = batch * num_heads * n * n * itemsize",
     "weights = batch * n * n * itemsize",
 )
-attention_bytes.wrong("The cache holds keys and values: two arrays of that shape.", "cache = 2 * batch", "cache = batch")
+attention_bytes.wrong(
+    "The cache holds keys and values: two arrays of that shape.", "cache = 2 * batch", "cache = batch"
+)
 attention_bytes.wrong(
     "You counted numbers; asked for are bytes, itemsize for each.",
     body="return batch * num_heads * n * n, 2 * batch * n * d_model",
@@ -291,10 +293,14 @@ return y, lse
 """,
 )
 blockwise_attention.wrong(
-    "y is the gathered values divided by the sum of the weights: a / t. You return a as it is.", "a / t[:, None]", "a"
+    "y is the gathered values divided by the sum of the weights: a / t. You return a as it is.",
+    "a / t[:, None]",
+    "a",
 )
 blockwise_attention.wrong(
-    "The log-sum-exp is m + log t: t was taken relative to m, so m must come back.", "m + np.log(t)", "np.log(t)"
+    "The log-sum-exp is m + log t: t was taken relative to m, so m must come back.",
+    "m + np.log(t)",
+    "np.log(t)",
 )
 
 blockwise_attention_backward = lesson.exercise(
@@ -357,7 +363,12 @@ def attended(q, k, v, block):
 
 @blockwise_attention_backward.gradcheck(
     forward=attended,
-    inputs=lambda rng: [rng.standard_normal((5, 4)), rng.standard_normal((7, 4)), rng.standard_normal((7, 3)), 3],
+    inputs=lambda rng: [
+        rng.standard_normal((5, 4)),
+        rng.standard_normal((7, 4)),
+        rng.standard_normal((7, 3)),
+        3,
+    ],
 )
 def _(my, g, q, k, v, block):
     e = np.exp(q @ k.T / np.sqrt(q.shape[1]))
@@ -429,7 +440,9 @@ causal_blockwise_attention = lesson.exercise(
 )
 
 
-@causal_blockwise_attention.check("each query sees itself and what comes before; blocks that do not divide the length")
+@causal_blockwise_attention.check(
+    "each query sees itself and what comes before; blocks that do not divide the length"
+)
 def _(my, rng):
     q, k, v = rng.standard_normal((11, 4)), rng.standard_normal((11, 4)), rng.standard_normal((11, 3))
     return my.causal_blockwise_attention(q, k, v, 4)
@@ -438,10 +451,14 @@ def _(my, rng):
 @causal_blockwise_attention.check("blocks of 1, one block, and a single token")
 def _(my, rng):
     q, k, v = (rng.standard_normal((5, 5)) for _ in range(3))
-    return [my.causal_blockwise_attention(q[:n], k[:n], v[:n], block) for n, block in ((5, 1), (5, 8), (1, 2))]
+    return [
+        my.causal_blockwise_attention(q[:n], k[:n], v[:n], block) for n, block in ((5, 1), (5, 8), (1, 2))
+    ]
 
 
-@causal_blockwise_attention.check("NaN in keys and values of later blocks has no effect on earlier rows: they are not computed")
+@causal_blockwise_attention.check(
+    "NaN in keys and values of later blocks has no effect on earlier rows: they are not computed"
+)
 def _(my, rng):
     q, k, v = rng.standard_normal((9, 4)), rng.standard_normal((9, 4)), rng.standard_normal((9, 3))
     k[6:], v[6:] = np.nan, np.nan
@@ -449,7 +466,9 @@ def _(my, rng):
     return y[:6], lse[:6]
 
 
-@causal_blockwise_attention.check("how many numbers the matrix products give: blocks above the diagonal are not computed")
+@causal_blockwise_attention.check(
+    "how many numbers the matrix products give: blocks above the diagonal are not computed"
+)
 def _(my, rng):
     made = [0]
 
@@ -463,7 +482,11 @@ def _(my, rng):
 
     q, k, v = (rng.standard_normal((16, d)).view(Counted) for d in (5, 5, 3))
     my.causal_blockwise_attention(q, k, v, 4)
-    return "at most 10 blocks of scores" if made[0] <= 10 else "more than the 10 blocks on and below the diagonal"
+    return (
+        "at most 10 blocks of scores"
+        if made[0] <= 10
+        else "more than the 10 blocks on and below the diagonal"
+    )
 
 
 causal_blockwise_attention.wrong(

@@ -173,7 +173,9 @@ def state(s):
 m = max(m1, m2)
 t = math.exp(m1 - m) * t1 + math.exp(m2 - m) * t2
 assert np.allclose([t1, t2, t], [4 / 3, 4 / 3, 2]) and np.allclose((m, t), state(scores))
-print(f"blocks: t = {t1:.4f} and {t2:.4f}; merged: {t:.4f}; log-sum-exp m + log t = log {math.exp(m + math.log(t)):.0f}")
+print(
+    f"blocks: t = {t1:.4f} and {t2:.4f}; merged: {t:.4f}; log-sum-exp m + log t = log {math.exp(m + math.log(t)):.0f}"
+)
 
 # %% [markdown]
 # ## Code: attention in blocks, forward
@@ -322,7 +324,10 @@ assert 1.5 < found["blocked"]["kept"][2] / found["blocked"]["kept"][1] < 2.5
 
 # %%
 figure = figures.attention_memory_figure(lengths, found)
-show(figure, "Plain attention's memory grows with the square of the length, blocked attention's with the length")
+show(
+    figure,
+    "Plain attention's memory grows with the square of the length, blocked attention's with the length",
+)
 
 # %% [markdown]
 # The plain path keeps one n x n table and holds a little more than two such tables at its worst moment. The blocked path
@@ -339,10 +344,17 @@ for n in (512, 1024, 2048):
     x = mg.randn(1, n, 64, requires_grad=True)
     seed = mg.ones(1, n, 64)
     taken = {
-        path: seconds(lambda x=x, path=path, seed=seed: F.scaled_dot_product_attention(x, x, x, path=path).backward(seed), 3)
+        path: seconds(
+            lambda x=x, path=path, seed=seed: F.scaled_dot_product_attention(x, x, x, path=path).backward(
+                seed
+            ),
+            3,
+        )
         for path in ("plain", "blocked")
     }
-    print(f"n = {n:5}: forward and backward, plain {1e3 * taken['plain']:6.1f} ms, in blocks {1e3 * taken['blocked']:6.1f} ms")
+    print(
+        f"n = {n:5}: forward and backward, plain {1e3 * taken['plain']:6.1f} ms, in blocks {1e3 * taken['blocked']:6.1f} ms"
+    )
 
 # %% [markdown]
 # `benchmarks/README.md` goes on to n = 16,384, beside PyTorch's kernel (`python -m benchmarks attention`).
@@ -372,10 +384,15 @@ for layers in (2, 4, 8):
     both = [GPT(65, 64, 4, layers, 128, dropout=0.0, checkpointed=c) for c in (False, True)]
     kept[layers] = [viz.kept_for_backward(loss_of(model)) for model in both]
     times = [1e3 * seconds(lambda model=model: step_of(model), 3) for model in both]
-    print(f"{layers:6}  {kept[layers][0] / 1e6:9.2f}  {kept[layers][1] / 1e6:17.2f}  {times[0]:12.1f}  {times[1]:17.1f}")
+    print(
+        f"{layers:6}  {kept[layers][0] / 1e6:9.2f}  {kept[layers][1] / 1e6:17.2f}  {times[0]:12.1f}  {times[1]:17.1f}"
+    )
 more = (kept[8][0] - kept[4][0]) / 4, (kept[8][1] - kept[4][1]) / 4
-assert more[1] == 4 * 128 * 64 * 4  # a checkpointed layer keeps its input: batch x n x d_model numbers of 4 bytes
-print(f"each further layer keeps {more[0] / 1e6:.2f} MB, checkpointed {more[1] / 1e6:.3f} MB: 1/{more[0] / more[1]:.0f} of it")
+# a checkpointed layer keeps its input: batch x n x d_model numbers of 4 bytes
+assert more[1] == 4 * 128 * 64 * 4
+print(
+    f"each further layer keeps {more[0] / 1e6:.2f} MB, checkpointed {more[1] / 1e6:.3f} MB: 1/{more[0] / more[1]:.0f} of it"
+)
 
 # %% [markdown]
 # The price is one more forward pass. If a backward costs about two forwards (each product has two gradients), a step goes from
@@ -386,7 +403,9 @@ print(f"each further layer keeps {more[0] / 1e6:.2f} MB, checkpointed {more[1] /
 for model in both:  # of 8 layers, plain and checkpointed
     tracemalloc.start()
     step_of(model)
-    print(f"checkpointed: {model.checkpointed!s:5}  {tracemalloc.get_traced_memory()[1] / 1e6:6.2f} MB at the most")
+    print(
+        f"checkpointed: {model.checkpointed!s:5}  {tracemalloc.get_traced_memory()[1] / 1e6:6.2f} MB at the most"
+    )
     tracemalloc.stop()
 
 # %% [markdown]
@@ -409,9 +428,14 @@ models[1].load_state_dict(models[0].state_dict())
 for model in models:
     step_of(model)
 assert all(
-    np.allclose(p.grad.data, o.grad.data, rtol=1e-5, atol=1e-7) for p, o in zip(*(m.parameters() for m in models), strict=True)
+    np.allclose(p.grad.data, o.grad.data, rtol=1e-5, atol=1e-7)
+    for p, o in zip(*(m.parameters() for m in models), strict=True)
 )
-print("checkpointed and not: the same gradients for", sum(p.numel() for p in models[0].parameters()), "parameters")
+print(
+    "checkpointed and not: the same gradients for",
+    sum(p.numel() for p in models[0].parameters()),
+    "parameters",
+)
 
 # %% [markdown]
 # **The same in minigrad:** `minigrad/recompute.py`.
@@ -461,7 +485,9 @@ print(f"the products are {bare / (clock[-1] - clock[0]):.0%} of the step")
 for dtype in (np.float64, np.float32):
     a = rng.standard_normal((512, 512)).astype(dtype)
     taken = seconds(lambda a=a: a @ a)
-    print(f"{np.dtype(dtype).name}: {a.nbytes / 1e6:.2f} MB, {1e3 * taken:.2f} ms, after 1 comes 1 + {np.finfo(dtype).eps:.1e}")
+    print(
+        f"{np.dtype(dtype).name}: {a.nbytes / 1e6:.2f} MB, {1e3 * taken:.2f} ms, after 1 comes 1 + {np.finfo(dtype).eps:.1e}"
+    )
 
 # %% [markdown]
 # The price is precision: seven digits. Enough for training (the gradient of a random batch is noisier than that), not for
@@ -497,7 +523,9 @@ for kv_heads in (12, 4, 1):
         attention(mg.randn(1, 1, 768), cache=cache)
     held = 12 * (cache.k.nbytes + cache.v.nbytes)  # 12 layers
     assert held == 2 * 12 * 1024 * kv_heads * 64 * 4
-    print(f"GPT-2's smallest size, 1,024 tokens, {kv_heads:2} heads of keys and values: {held / 1e6:5.1f} MB for each text")
+    print(
+        f"GPT-2's smallest size, 1,024 tokens, {kv_heads:2} heads of keys and values: {held / 1e6:5.1f} MB for each text"
+    )
 
 # %% [markdown]
 # ## Edge cases
@@ -511,7 +539,12 @@ for kv_heads in (12, 4, 1):
 # %%
 large = 5000 * q
 y, lse = blockwise(large, k, v, 4)
-print("largest score", f"{np.abs(large @ k.T).max() / 2:.0f};", "finite:", np.isfinite(y).all() and np.isfinite(lse).all())
+print(
+    "largest score",
+    f"{np.abs(large @ k.T).max() / 2:.0f};",
+    "finite:",
+    np.isfinite(y).all() and np.isfinite(lse).all(),
+)
 assert np.allclose(y, plain(large, k, v))
 assert np.allclose(blockwise(q[:1], k[:1], v[:1], 4)[0], v[:1])  # one key: its value, whatever the query
 
@@ -611,7 +644,8 @@ print("counted on a real one:", weights.data.nbytes, "bytes")
 n, d = 1000, 512
 billions = [round(f / 1e9, 2) for f in (4 * n * n * d, 8 * n * d * d, 4 * n * d * d, 2 * 3 * n * d * d)]
 assert billions == [2.05, 2.10, 1.05, 1.57]
-assert len({matmul_flops(MultiHeadAttention(16, h), mg.randn(1, 20, 16)) for h in (1, 2, 8)}) == 1  # heads do not matter
+# heads do not matter
+assert len({matmul_flops(MultiHeadAttention(16, h), mg.randn(1, 20, 16)) for h in (1, 2, 8)}) == 1
 print(billions)
 
 # %% [markdown]
@@ -629,7 +663,11 @@ print(billions)
 # %%
 # Q3, recomputed
 d = 768
-assert 4 * (2 * d) ** 2 * d == 8 * (2 * d) * d**2 and 4 * (6 * d) ** 2 * d == 24 * (6 * d) * d**2 and 6 * d == 4608
+assert (
+    4 * (2 * d) ** 2 * d == 8 * (2 * d) * d**2
+    and 4 * (6 * d) ** 2 * d == 24 * (6 * d) * d**2
+    and 6 * d == 4608
+)
 print("n = 2 d =", 2 * d, "and n = 6 d =", 6 * d)
 
 # %% [markdown]

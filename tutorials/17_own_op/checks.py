@@ -63,7 +63,9 @@ softplus_rules.wrong(
     body="return lambda g, y, _x: -g * np.expm1(-y)",
 )
 softplus_rules.wrong(
-    "The incoming gradient g is missing: a rule returns g times the slope.", "-g * np.expm1(-y)", "-np.expm1(-y) + 0 * g"
+    "The incoming gradient g is missing: a rule returns g times the slope.",
+    "-g * np.expm1(-y)",
+    "-np.expm1(-y) + 0 * g",
 )
 softplus_rules.wrong(
     "For very negative x, exp(-y) is near 1, and 1 - exp(-y) loses its digits. np.expm1 was made for this.",
@@ -71,10 +73,14 @@ softplus_rules.wrong(
     "g * (1 - np.exp(-y))",
 )
 softplus_rules.wrong(
-    "x is not read, so its name must begin with an underscore: else the engine keeps it for you.", "_x: -g", "x: -g"
+    "x is not read, so its name must begin with an underscore: else the engine keeps it for you.",
+    "_x: -g",
+    "x: -g",
 )
 softplus_rules.wrong(
-    "The sign: expm1(-y) is negative, the slope of softplus is positive.", "-g * np.expm1(-y)", "g * np.expm1(-y)"
+    "The sign: expm1(-y) is negative, the slope of softplus is positive.",
+    "-g * np.expm1(-y)",
+    "g * np.expm1(-y)",
 )
 
 # ---------------------------------------------------------------- several arguments
@@ -134,7 +140,9 @@ return (
 )
 """)  # fmt: skip
 blend_rules.wrong(
-    "The slope by w is x - y: from (1 - w) y comes -y. You have the opposite sign, or forgot y.", "g * (x - y)", "g * (y - x)"
+    "The slope by w is x - y: from (1 - w) y comes -y. You have the opposite sign, or forgot y.",
+    "g * (x - y)",
+    "g * (y - x)",
 )
 blend_rules.wrong(
     "w stands in (1 - w) y as well, so y belongs into its slope: x - y.",
@@ -266,7 +274,9 @@ def _(my, rng):
     x = mg.tensor(rng.standard_normal((2, 3)) * 3, requires_grad=True)
     with my.trial(my.clamp, *my.clamp_rules()):
         (g,) = mg.grad((my.clamp(x * 2, -1.0, 1.0) ** 2).sum(), x)
-    return g.data, [bool(reads) for reads in Row(my.clamp, my.clamp_rules()).what_is_read((True, False, False))]
+    return g.data, [
+        bool(reads) for reads in Row(my.clamp, my.clamp_rules()).what_is_read((True, False, False))
+    ]
 
 
 clamp_rules.wrong(
@@ -279,7 +289,9 @@ clamp_rules.wrong(
     body="return lambda g, _y, _x, _low, _high: g",
 )
 clamp_rules.wrong(
-    "You return the slope 1. A rule returns g times the slope, so here g itself.", "_high: g,", "_high: np.ones_like(g),"
+    "You return the slope 1. A rule returns g times the slope, so here g itself.",
+    "_high: g,",
+    "_high: np.ones_like(g),",
 )
 clamp_rules.wrong(
     "low and high are settings without a gradient: their place in the row is None.",
@@ -318,7 +330,10 @@ def _(my, rng):
 def _(my, rng):
     import minigrad as mg
 
-    x, y = (mg.tensor(np.array(values), requires_grad=True) for values in ([1.0, -2.0, -0.5, 2.0], [0.5, 1.0, -2.0, -1.0]))
+    x, y = (
+        mg.tensor(np.array(values), requires_grad=True)
+        for values in ([1.0, -2.0, -0.5, 2.0], [0.5, 1.0, -2.0, -1.0])
+    )
     with my.trial(my.polar, *my.polar_rules()):
         gradients = mg.grad(my.polar(x, y)[1].sum(), (x, y))
     return [g.data for g in gradients]
@@ -382,7 +397,10 @@ def _(my, rng):
     forward, backward = my.rms_norm_kernel()
     x, weight, g = rng.standard_normal((3, 4)), rng.standard_normal(4), rng.standard_normal((3, 4))
     y, saved = forward(x, weight, 1e-6)
-    found = [backward(g, y, saved, needs, x, weight, 1e-6) for needs in ((True, False, False), (False, True, False))]
+    found = [
+        backward(g, y, saved, needs, x, weight, 1e-6)
+        for needs in ((True, False, False), (False, True, False))
+    ]
     return [[d is not None for d in gradients] for gradients in found]
 
 
@@ -400,7 +418,9 @@ def rms_norm(x, weight, eps):
     return weight * x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)
 
 
-@rms_norm_kernel.gradcheck(forward=rms_norm, inputs=lambda rng: [rng.standard_normal((3, 5)), rng.standard_normal(5), 1e-3])
+@rms_norm_kernel.gradcheck(
+    forward=rms_norm, inputs=lambda rng: [rng.standard_normal((3, 5)), rng.standard_normal(5), 1e-3]
+)
 def _(my, g, x, weight, eps):
     forward, backward = my.rms_norm_kernel()
     y, saved = forward(x, weight, eps)
@@ -423,7 +443,9 @@ rms_norm_kernel.wrong(
     "xhat, h = x * scale, g",
 )
 rms_norm_kernel.wrong(
-    "The weight is multiplied with xhat, the normed x, not with x itself.", "(g * xhat).sum(axis=0)", "(g * x).sum(axis=0)"
+    "The weight is multiplied with xhat, the normed x, not with x itself.",
+    "(g * xhat).sum(axis=0)",
+    "(g * x).sum(axis=0)",
 )
 rms_norm_kernel.wrong(
     "What nobody needs should not be computed: where needs is False, give None.",
@@ -477,7 +499,9 @@ def _(my, rng):
     return found
 
 
-@row_is_right.check("spoiled rules: scaled by 1.001, the wrong sign, g forgotten, exchanged, only the second one wrong")
+@row_is_right.check(
+    "spoiled rules: scaled by 1.001, the wrong sign, g forgotten, exchanged, only the second one wrong"
+)
 def _(my, rng):
     rows = [
         (np.tanh, [lambda g, y, x: 1.001 * g * (1 - y * y)], 1),
@@ -521,7 +545,9 @@ def _(my, rng):
 @row_is_right.check("the arguments are left as they were")
 def _(my, rng):
     args = [rng.standard_normal((2, 3)), rng.standard_normal((2, 3))]
-    my.row_is_right(np.multiply, [lambda g, z, x, y: g * y, lambda g, z, x, y: g * x], args, rng.standard_normal((2, 3)))
+    my.row_is_right(
+        np.multiply, [lambda g, z, x, y: g * y, lambda g, z, x, y: g * x], args, rng.standard_normal((2, 3))
+    )
     return args
 
 

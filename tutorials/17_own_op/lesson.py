@@ -140,7 +140,9 @@ composed = x * np.abs(x) / (a + x * x)
 show(viz.graph(composed, names={"x": x, "a": a}), "squash composed of ops: every step is remembered")
 
 # %%
-show(viz.graph(squash(x, a), names={"x": x, "a": a}), "squash as an op of its own: one box, the same gradients")
+show(
+    viz.graph(squash(x, a), names={"x": x, "a": a}), "squash as an op of its own: one box, the same gradients"
+)
 nodes = len(oldest_first([composed.node])), len(oldest_first([squash(x, a).node]))
 print(f"{nodes[0]} ops, and {nodes[1]}")
 assert nodes == (5, 1)
@@ -183,7 +185,9 @@ step = 1e-5
 
 def slopes(a):
     t = mg.tensor(figure_x, requires_grad=True)
-    return mg.grad(squash(t, a).sum(), t)[0].data, (squash(figure_x + step, a) - squash(figure_x - step, a)) / (2 * step)
+    return mg.grad(squash(t, a).sum(), t)[0].data, (
+        squash(figure_x + step, a) - squash(figure_x - step, a)
+    ) / (2 * step)
 
 
 print("at x = -4, by the rule and measured:", *(round(float(s[0]), 9) for s in slopes(1.0)))
@@ -310,7 +314,8 @@ def sin_cos(x):
     return np.sin(x), np.cos(x)
 
 
-mg.defvjp(sin_cos, lambda g, z, _x: g[0] * z[1] - g[1] * z[0])  # the derivative of one is the other, up to a sign
+# the derivative of one is the other, up to a sign
+mg.defvjp(sin_cos, lambda g, z, _x: g[0] * z[1] - g[1] * z[0])
 x = mg.tensor(rng.standard_normal(4), requires_grad=True)
 assert gradcheck(sin_cos, [x]) and gradgradcheck(sin_cos, [x])
 sine, cosine = sin_cos(x)
@@ -426,7 +431,10 @@ print("rms: the kernel equals its definition, in value and in first and second d
 #   computes slowly.
 
 # %%
-for attempt in (lambda: squash(mg.ones(3, 4), mg.ones(5)), lambda: squash(mg.ones(2, requires_grad=True), mg.ones(3))):
+for attempt in (
+    lambda: squash(mg.ones(3, 4), mg.ones(5)),
+    lambda: squash(mg.ones(2, requires_grad=True), mg.ones(3)),
+):
     try:
         attempt()
     except ValueError as error:
@@ -564,7 +572,9 @@ print(found)
 x = mg.tensor(rng.standard_normal((3, 4)), requires_grad=True)
 caught = {}
 for factor in (1 + 1e-9, 1.001):
-    mg.defvjp(squash, lambda g, _z, x, a, c=factor: c * g * 2 * a * np.abs(x) / (a + x * x) ** 2, right.rules[1])
+    mg.defvjp(
+        squash, lambda g, _z, x, a, c=factor: c * g * 2 * a * np.abs(x) / (a + x * x) ** 2, right.rules[1]
+    )
     try:
         caught[factor] = not gradcheck(lambda x: squash(x, 1.0), [x])
     except GradcheckError:

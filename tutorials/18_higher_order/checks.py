@@ -50,9 +50,13 @@ hvp.wrong(
     "(g * g).sum()",
 )
 hvp.wrong(
-    "You differentiate the sum of the gradient, which is H times a vector of ones. v is missing.", "(g * v).sum()", "g.sum()"
+    "You differentiate the sum of the gradient, which is H times a vector of ones. v is missing.",
+    "(g * v).sum()",
+    "g.sum()",
 )
-hvp.wrong("Without create_graph=True the gradient is a bare number without a history.", ", create_graph=True)", ")")
+hvp.wrong(
+    "Without create_graph=True the gradient is a bare number without a history.", ", create_graph=True)", ")"
+)
 hvp.wrong(
     "You return the gradient's part along v, a first derivative. Differentiate that once more.",
     "return h.data",
@@ -130,7 +134,9 @@ newton_step = lesson.exercise(
 def _(my, rng):
     a = rng.standard_normal((3, 3))
     a, b = a @ a.T + np.eye(3), rng.standard_normal(3)
-    return my.newton_step(lambda x: 0.5 * (x * (a * x).sum(-1)).sum() - (b * x).sum(), rng.standard_normal(3) * 10)
+    return my.newton_step(
+        lambda x: 0.5 * (x * (a * x).sum(-1)).sum() - (b * x).sum(), rng.standard_normal(3) * 10
+    )
 
 
 @newton_step.check("one step, and three, on Rosenbrock's valley")
@@ -150,7 +156,9 @@ def _(my, rng):
 
 
 newton_step.wrong(
-    "The sign: the step is -H^{-1} g, downhill. You climb.", "return x - np.linalg.solve", "return x + np.linalg.solve"
+    "The sign: the step is -H^{-1} g, downhill. You climb.",
+    "return x - np.linalg.solve",
+    "return x + np.linalg.solve",
 )
 newton_step.wrong(
     "That is a step of gradient descent. Newton divides by the curvature: solve with the Hessian.",
@@ -167,7 +175,9 @@ newton_step.wrong(
     "np.linalg.solve(hessian(f, x), g.data)",
     "hessian(f, x) @ g.data",
 )
-newton_step.wrong("That is the step itself. The function returns the new x.", "return x - np.linalg", "return -np.linalg")
+newton_step.wrong(
+    "That is the step itself. The function returns the new x.", "return x - np.linalg", "return -np.linalg"
+)
 
 largest_curvature = lesson.exercise(
     "largest_curvature",
@@ -213,9 +223,13 @@ return v @ hvp(f, x, v)
 """,
 )
 largest_curvature.wrong(
-    "You return the direction. Asked for is the curvature along it, the number v^T H v.", "return v @ hvp(f, x, v)", "return v"
+    "You return the direction. Asked for is the curvature along it, the number v^T H v.",
+    "return v @ hvp(f, x, v)",
+    "return v",
 )
-largest_curvature.wrong("One step too many: the loop runs `steps` times, no more.", "range(steps)", "range(steps + 1)")
+largest_curvature.wrong(
+    "One step too many: the loop runs `steps` times, no more.", "range(steps)", "range(steps + 1)"
+)
 
 # ---------------------------------------------------------------- a loss with a gradient in it
 
@@ -266,7 +280,9 @@ def _(my, rng):
     w = mg.tensor(rng.standard_normal((3, 3)), requires_grad=True)
     found = []
     for rows in (3, 1):
-        penalty = my.gradient_penalty(lambda x: mg.relu(x @ w + 1.0).sum(-1), rng.standard_normal((rows, 3)) * 0.3)
+        penalty = my.gradient_penalty(
+            lambda x: mg.relu(x @ w + 1.0).sum(-1), rng.standard_normal((rows, 3)) * 0.3
+        )
         found.append((penalty.item(), mg.grad(penalty, w)[0].data))
     return found
 
@@ -295,7 +311,9 @@ gradient_penalty.wrong(
     "mg.sqrt((slopes * slopes).sum(-1))",
     "(slopes * slopes).sum(-1)",
 )
-gradient_penalty.wrong("The mean over the rows, not their sum.", "((lengths - 1) ** 2).mean()", "((lengths - 1) ** 2).sum()")
+gradient_penalty.wrong(
+    "The mean over the rows, not their sum.", "((lengths - 1) ** 2).mean()", "((lengths - 1) ** 2).sum()"
+)
 
 # ---------------------------------------------------------------- forward mode
 
@@ -390,7 +408,10 @@ Dual = lesson.exercise(
 @Dual.check("sums and products, with plain numbers on either side")
 def _(my, rng):
     x, y = my.Dual(3.0, 1.0), my.Dual(-2.0, 0.5)
-    return [[z.value, z.slope] for z in (x + y, x + 4.0, 4.0 + x, x * y, x * 5.0, 5.0 * x, x * x * x, x - y, 1.0 - x)]
+    return [
+        [z.value, z.slope]
+        for z in (x + y, x + 4.0, 4.0 + x, x * y, x * 5.0, 5.0 * x, x * x * x, x - y, 1.0 - x)
+    ]
 
 
 @Dual.check("quotients")
@@ -434,6 +455,14 @@ Dual.wrong(
 )
 Dual.wrong("The other's slope has an influence on the quotient too, not only its value.",
     "(self.slope - value * other.slope) / other.value", "self.slope / other.value")  # fmt: skip
-Dual.wrong("The chain rule: exp's derivative times the slope of what is inside.", "value * self.slope)", "value)")
-Dual.wrong("The derivative of sin is cos, not sin.", "math.cos(self.value) * self.slope", "math.sin(self.value) * self.slope")
-Dual.wrong("A sum of two numbers that both move, moves by both slopes.", "self.slope + other.slope", "self.slope")
+Dual.wrong(
+    "The chain rule: exp's derivative times the slope of what is inside.", "value * self.slope)", "value)"
+)
+Dual.wrong(
+    "The derivative of sin is cos, not sin.",
+    "math.cos(self.value) * self.slope",
+    "math.sin(self.value) * self.slope",
+)
+Dual.wrong(
+    "A sum of two numbers that both move, moves by both slopes.", "self.slope + other.slope", "self.slope"
+)

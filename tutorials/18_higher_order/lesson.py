@@ -192,7 +192,9 @@ def seconds(fun):
 plain = min(seconds(lambda: mg.grad(loss(), parameters)) for _ in range(5))
 with_hessian = min(seconds(lambda: product(vs)) for _ in range(5))
 times = with_hessian / plain
-print(f"gradient {1e3 * plain:.2f} ms, Hessian times vector {1e3 * with_hessian:.2f} ms: {times:.1f} times as long")
+print(
+    f"gradient {1e3 * plain:.2f} ms, Hessian times vector {1e3 * with_hessian:.2f} ms: {times:.1f} times as long"
+)
 
 # %% [markdown]
 # A few gradients' worth, whatever the number of parameters. What is it good for? Repeat $v \leftarrow Hv / |Hv|$, and v turns
@@ -213,7 +215,9 @@ for _ in range(30):
     hv = product(vs)
     curvature = sum(float((a.data * b.data).sum()) for a, b in zip(vs, hv, strict=True))
     vs = hv
-print(f"largest curvature of the loss here: {curvature:.3f}; steps beyond 2 / {curvature:.3f} = {2 / curvature:.3f} overshoot")
+print(
+    f"largest curvature of the loss here: {curvature:.3f}; steps beyond 2 / {curvature:.3f} = {2 / curvature:.3f} overshoot"
+)
 
 # %% [markdown]
 # ## Newton's method
@@ -267,7 +271,10 @@ def valley():
     return figure
 
 
-show(valley(), "Rosenbrock's valley: Newton's method needs 7 steps, gradient descent has not arrived after 5,000")
+show(
+    valley(),
+    "Rosenbrock's valley: Newton's method needs 7 steps, gradient descent has not arrived after 5,000",
+)
 
 # %% [markdown]
 # Look at Newton's second step. It lands where f is 1,400: the bowl that it trusted was not the function. Practical methods
@@ -297,7 +304,8 @@ for weight in (0.0, 0.1):
     for _ in range(400):
         at = xs.detach().requires_grad_()
         out = net(at)
-        (slope,) = mg.grad(out.sum(), at, create_graph=True)  # rows do not depend on each other: one pass for all
+        # rows do not depend on each other: one pass for all
+        (slope,) = mg.grad(out.sum(), at, create_graph=True)
         total = ((out - jump) ** 2).mean() + weight * (slope**2).mean()
         optimizer.zero_grad()
         total.backward()
@@ -486,7 +494,10 @@ assert not func.hessian(lambda u: mg.relu(w @ u).sum())(mg.tensor([1.0, 2.0])).d
 zero = mg.zeros(2)
 with np.errstate(divide="ignore", invalid="ignore"):
     by_root = func.grad(lambda u: mg.sqrt((u * u).sum()))(zero).data
-by_norm, softened = func.grad(mg.norm)(zero).data, func.grad(lambda u: mg.sqrt((u * u).sum() + 1e-12))(zero).data
+by_norm, softened = (
+    func.grad(mg.norm)(zero).data,
+    func.grad(lambda u: mg.sqrt((u * u).sum() + 1e-12))(zero).data,
+)
 print("slope of the length at 0: by sqrt", by_root, " by norm", by_norm, " softened", softened)
 assert np.isnan(by_root).all() and not by_norm.any() and not softened.any()
 
@@ -522,7 +533,9 @@ assert slope(confused, 1.0) == 2 and nested.item() == 1
 exact, h = -math.sin(1.0), 1e-5
 twice = (math.sin(1 + h) - 2 * math.sin(1) + math.sin(1 - h)) / h**2
 once = (math.cos(1 + h) - math.cos(1 - h)) / (2 * h)
-print(f"error of the second difference {abs(twice - exact):.1e}, of the difference of gradients {abs(once - exact):.1e}")
+print(
+    f"error of the second difference {abs(twice - exact):.1e}, of the difference of gradients {abs(once - exact):.1e}"
+)
 assert abs(once - exact) < 1e-9 < abs(twice - exact)
 
 # %% [markdown]
@@ -582,7 +595,10 @@ print(step, "is A^-1 b")
 # %%
 # Q3, recomputed
 q = mg.tensor([1.0, 1.0])
-saddle = func.grad(lambda p: p[0] ** 2 - p[1] ** 2)(q).data, func.hessian(lambda p: p[0] ** 2 - p[1] ** 2)(q).data
+saddle = (
+    func.grad(lambda p: p[0] ** 2 - p[1] ** 2)(q).data,
+    func.hessian(lambda p: p[0] ** 2 - p[1] ** 2)(q).data,
+)
 assert (q.data - np.linalg.solve(saddle[1], saddle[0])).tolist() == [0, 0]
 print("from (1, 1) to", q.data - np.linalg.solve(saddle[1], saddle[0]))
 

@@ -142,7 +142,9 @@ def _(my, rng):
 
 @ring_reduce_scatter.check("3 ranks, all that they hold")
 def _(my, rng):
-    return my.ring_reduce_scatter(np.array([[[1.0], [2.0], [3.0]], [[10.0], [20.0], [30.0]], [[100.0], [200.0], [300.0]]]))
+    return my.ring_reduce_scatter(
+        np.array([[[1.0], [2.0], [3.0]], [[10.0], [20.0], [30.0]], [[100.0], [200.0], [300.0]]])
+    )
 
 
 @ring_reduce_scatter.check("5 ranks: the complete pieces")
@@ -256,14 +258,21 @@ def _(my, rng):
 
 @all_reduce.check("4 ranks, 8 numbers; and fewer numbers than ranks")
 def _(my, rng):
-    return my.all_reduce([rng.standard_normal(8) for _ in range(4)]), my.all_reduce([rng.standard_normal(2) for _ in range(4)])
+    return my.all_reduce([rng.standard_normal(8) for _ in range(4)]), my.all_reduce(
+        [rng.standard_normal(2) for _ in range(4)]
+    )
 
 
 @all_reduce.check("one rank; a single number; float32 stays float32")
 def _(my, rng):
     single = my.all_reduce([np.array(2.5), np.array(4.0)])
     dtype = str(my.all_reduce([np.ones(3, np.float32)] * 2)[0].dtype)
-    return my.all_reduce([np.arange(6.0).reshape(2, 3)]), [float(x) for x in single], [list(x.shape) for x in single], dtype
+    return (
+        my.all_reduce([np.arange(6.0).reshape(2, 3)]),
+        [float(x) for x in single],
+        [list(x.shape) for x in single],
+        dtype,
+    )
 
 
 @all_reduce.check("the arrays given stay as they are, and the ranks' results are arrays of their own")
@@ -392,7 +401,12 @@ def _(my, rng):
 @reduce_in_buckets.check("shapes come back, transposed arrays too; an array above the limit goes alone")
 def _(my, rng):
     sent = []
-    arrays = [rng.standard_normal((2, 3)), rng.standard_normal((4, 5)).T, np.array(3.0), rng.standard_normal(2)]
+    arrays = [
+        rng.standard_normal((2, 3)),
+        rng.standard_normal((4, 5)).T,
+        np.array(3.0),
+        rng.standard_normal(2),
+    ]
     out = my.reduce_in_buckets(arrays, 7, lambda flat: sent.append(len(flat)) or flat + 1)
     return sent, [np.array(x) for x in out], [list(x.shape) for x in out]
 

@@ -90,7 +90,9 @@ means = [mean_gradient(part) for part in parts]
 weighted = sum(len(part) / len(x) * g for part, g in zip(parts, means, strict=True))
 assert means == [5, 18] and np.mean(means) == 11.5
 assert math.isclose(weighted, 28 / 3) and math.isclose(weighted, mean_gradient(x))
-print(f"whole batch {mean_gradient(x):.4f}; mean of the means {np.mean(means):.4f}; weighted by counts {weighted:.4f}")
+print(
+    f"whole batch {mean_gradient(x):.4f}; mean of the means {np.mean(means):.4f}; weighted by counts {weighted:.4f}"
+)
 
 # %% [markdown]
 # Uneven shares are the rule, not the exception. Ten examples do not divide by four; the last batch of an epoch is smaller; and
@@ -218,15 +220,21 @@ for _ in range(50):
     x = rng.standard_normal((10, 3))
     t = np.sin(x).sum(axis=1, keepdims=True)
     shares = zip(ranks, np.array_split(x, 4), np.array_split(t, 4), strict=True)
-    losses, gradients = zip(*(gradients_of_part(model, *part, len(part[0]) / 10) for model, *part in shares), strict=True)
+    losses, gradients = zip(
+        *(gradients_of_part(model, *part, len(part[0]) / 10) for model, *part in shares), strict=True
+    )
     summed = zip(*(all_reduce(list(of_all)) for of_all in zip(*gradients, strict=True)), strict=True)
     for model, own in zip(ranks, summed, strict=True):
         take_step(model, own)
     loss, g = gradients_of_part(alone, x, t, 1.0)
     take_step(alone, g)
-apart = max(np.abs(a.data - b.data).max() for a, b in zip(ranks[0].parameters(), alone.parameters(), strict=True))
+apart = max(
+    np.abs(a.data - b.data).max() for a, b in zip(ranks[0].parameters(), alone.parameters(), strict=True)
+)
 assert abs(sum(losses) - loss) < 1e-12 and apart < 1e-12
-print(f"after 50 steps: loss {sum(losses):.6f} by four ranks, {loss:.6f} by one; weights differ by less than 1e-12")
+print(
+    f"after 50 steps: loss {sum(losses):.6f} by four ranks, {loss:.6f} by one; weights differ by less than 1e-12"
+)
 
 # %% [markdown]
 # **The same in minigrad:** `minigrad/distributed.py`. It moves the bytes with MPI, the Message Passing Interface, for which
@@ -298,7 +306,11 @@ except AssertionError as error:
 def seconds(n, p, alpha, beta):
     """(naive, tree, ring) seconds for n bytes on p ranks."""
     rounds = math.ceil(math.log2(p))
-    return 2 * (p - 1) * (alpha + n / beta), 2 * rounds * (alpha + n / beta), 2 * (p - 1) * (alpha + n / p / beta)
+    return (
+        2 * (p - 1) * (alpha + n / beta),
+        2 * rounds * (alpha + n / beta),
+        2 * (p - 1) * (alpha + n / p / beta),
+    )
 
 
 ALPHA, BETA = 20e-6, 1.25e9  # 20 microseconds, and 10 gigabits a second: two machines on a good cable
@@ -308,19 +320,25 @@ for p in (2, 8, 64, 1000):
     print(f"p = {p:5}   " + "   ".join(f"{name} {s:9.3f}" for name, s in zip(("naive", "tree", "ring"), large, strict=True))
           + "      |   " + "   ".join(f"{s:7.3f}" for s in small))  # fmt: skip
 assert seconds(3.2e6, 64, ALPHA, BETA)[2] < seconds(3.2e6, 64, ALPHA, BETA)[1]  # many bytes: the ring
-assert seconds(1e4, 1000, ALPHA, BETA)[1] < seconds(1e4, 1000, ALPHA, BETA)[2]  # few bytes, many ranks: the tree
+# few bytes, many ranks: the tree
+assert seconds(1e4, 1000, ALPHA, BETA)[1] < seconds(1e4, 1000, ALPHA, BETA)[2]
 
 # %%
 figure = Figure(figsize=(9, 3.6), layout="constrained")
 counts = np.unique(np.geomspace(2, 1000, 40).astype(int))
 titles = {1e8: "100 MB: bandwidth decides", 1e4: "10 kB: latency decides"}
 for axes, (n, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
-    for name, times in zip(("naive", "tree", "ring"), np.transpose([seconds(n, p, ALPHA, BETA) for p in counts]), strict=True):
+    for name, times in zip(
+        ("naive", "tree", "ring"), np.transpose([seconds(n, p, ALPHA, BETA) for p in counts]), strict=True
+    ):
         axes.loglog(counts, times, label=name)
     axes.set(title=title, xlabel="ranks p", ylabel="seconds for one all-reduce")
     axes.grid(alpha=0.3)
     axes.legend()
-show(figure, "Of much data a ring takes nearly the same time for any number of ranks; of little data a tree is faster")
+show(
+    figure,
+    "Of much data a ring takes nearly the same time for any number of ranks; of little data a tree is faster",
+)
 
 # %% [markdown]
 # A library therefore looks at the size and chooses. For large arrays MPICH, the MPI used here, has an all-reduce that keeps
@@ -383,7 +401,9 @@ sizes, times = [1e6] * 96, [1e-3] * 96
 limits = [1e6 * 2**k for k in range(7)] + [math.inf]
 ends = {limit: end_of_step(sizes, times, limit) for limit in limits}
 for limit, end in ends.items():
-    print(f"buckets of {limit / 1e6:4.0f} MB: backward and all-reduce end after {1e3 * end:6.1f} ms (backward alone: 96.0 ms)")
+    print(
+        f"buckets of {limit / 1e6:4.0f} MB: backward and all-reduce end after {1e3 * end:6.1f} ms (backward alone: 96.0 ms)"
+    )
 best = min(ends, key=ends.get)
 assert 1e6 < best < math.inf
 
@@ -392,9 +412,16 @@ fine = [1e6 * k for k in range(1, 97)]
 figure = Figure(figsize=(7, 3.4), layout="constrained")
 axes = figure.subplots()
 axes.semilogx([limit / 1e6 for limit in fine], [1e3 * end_of_step(sizes, times, limit) for limit in fine])
-axes.set(title="Small buckets pay latency, large ones set out late", xlabel="bucket size, MB", ylabel="ms until all are summed")
+axes.set(
+    title="Small buckets pay latency, large ones set out late",
+    xlabel="bucket size, MB",
+    ylabel="ms until all are summed",
+)
 axes.grid(alpha=0.3, which="both")
-show(figure, "Buckets that are too small pay latency, buckets that are too large overlap nothing; the best lies between")
+show(
+    figure,
+    "Buckets that are too small pay latency, buckets that are too large overlap nothing; the best lies between",
+)
 
 # %% [markdown]
 # Here the cable needs 143 ms for 96 MB, longer than backward computes, so it cannot vanish; but of the 241 ms that one bucket
@@ -499,7 +526,9 @@ def fitted(weights):
 
 
 one_process = (x_all @ t_all) / (x_all @ x_all)  # least squares
-print(f"one process: w = {one_process:.4f}; by counts: {fitted([0.9, 0.1]):.4f}; plain mean: {fitted([0.5, 0.5]):.4f}")
+print(
+    f"one process: w = {one_process:.4f}; by counts: {fitted([0.9, 0.1]):.4f}; plain mean: {fitted([0.5, 0.5]):.4f}"
+)
 assert abs(fitted([0.9, 0.1]) - one_process) < 1e-9 and abs(fitted([0.5, 0.5]) - one_process) > 0.05
 
 # %% [markdown]
@@ -512,7 +541,9 @@ before = np.abs(models[0].weight.data - models[1].weight.data).max()
 for _ in range(100):
     x = rng.standard_normal((8, 2)).astype(np.float32)
     parts = zip(models, (x[:4], x[4:]), strict=True)
-    own = zip(*(gradients_of_part(m, part, part.sum(1, keepdims=True), 0.5)[1] for m, part in parts), strict=True)
+    own = zip(
+        *(gradients_of_part(m, part, part.sum(1, keepdims=True), 0.5)[1] for m, part in parts), strict=True
+    )
     summed = [all_reduce(list(of_both)) for of_both in own]
     for rank, model in enumerate(models):
         take_step(model, [of_both[rank] for of_both in summed])

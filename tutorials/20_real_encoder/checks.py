@@ -179,7 +179,9 @@ sentence_vectors = lesson.exercise(
 
 @sentence_vectors.check("rows of different lengths")
 def _(my, rng):
-    return my.sentence_vectors(rng.standard_normal((3, 4, 5)), np.array([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]], bool))
+    return my.sentence_vectors(
+        rng.standard_normal((3, 4, 5)), np.array([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]], bool)
+    )
 
 
 @sentence_vectors.check("a cube, with large numbers at padding")
@@ -191,7 +193,9 @@ def _(my, rng):
 
 @sentence_vectors.check("tokens of very different lengths")
 def _(my, rng):
-    return my.sentence_vectors(np.array([[[100.0, 0.0], [0.0, 1.0], [3.0, 4.0]]]), np.array([[True, True, False]]))
+    return my.sentence_vectors(
+        np.array([[[100.0, 0.0], [0.0, 1.0], [3.0, 4.0]]]), np.array([[True, True, False]])
+    )
 
 
 @sentence_vectors.check("nothing but padding; a mean of zero")
@@ -403,9 +407,13 @@ def _(my, rng):
     return my.info_nce(a, a[[1, 0, 2]], 1e4)
 
 
-info_nce.wrong("The scale is not used: cosines alone lie too close together for a softmax.", "scale * a @ b.T", "a @ b.T")
 info_nce.wrong(
-    "The similarities are divided by the scale; it multiplies (1 / temperature).", "scale * a @ b.T", "a @ b.T / scale"
+    "The scale is not used: cosines alone lie too close together for a softmax.", "scale * a @ b.T", "a @ b.T"
+)
+info_nce.wrong(
+    "The similarities are divided by the scale; it multiplies (1 / temperature).",
+    "scale * a @ b.T",
+    "a @ b.T / scale",
 )
 info_nce.wrong(
     "The softmax runs down the columns: each answer chooses its question. Here each row of `a` chooses among the rows of `b`.",
@@ -413,7 +421,9 @@ info_nce.wrong(
     "scale * b @ a.T",
 )
 info_nce.wrong(
-    "The losses are summed. Take their mean, or a larger batch counts more.", "np.diag(log_p).mean()", "np.diag(log_p).sum()"
+    "The losses are summed. Take their mean, or a larger batch counts more.",
+    "np.diag(log_p).mean()",
+    "np.diag(log_p).sum()",
 )
 info_nce.wrong(
     "Every answer counts as the right one: the mean runs over all pairs. Only the diagonal belongs together.",
@@ -465,7 +475,8 @@ def _(my, rng):
 
 
 @info_nce_backward.gradcheck(
-    forward="info_nce", inputs=lambda rng: [unit(rng.standard_normal((4, 3))), unit(rng.standard_normal((4, 3))), 5.0]
+    forward="info_nce",
+    inputs=lambda rng: [unit(rng.standard_normal((4, 3))), unit(rng.standard_normal((4, 3))), 5.0],
 )
 def _(my, g, a, b, scale):
     return my.info_nce_backward(g, a, b, scale)
@@ -477,14 +488,22 @@ info_nce_backward.wrong(
     "return dz @ b, dz.T @ a",
 )
 info_nce_backward.wrong(
-    "The mean is forgotten: divide by the number of pairs.", "(p - np.eye(len(a))) / len(a)", "(p - np.eye(len(a)))"
-)
-info_nce_backward.wrong("The incoming gradient g is not used. The chain rule multiplies by it.", "g * (p -", "1.0 * (p -")
-info_nce_backward.wrong(
-    "1 is taken off everywhere, not only at the right answer, on the diagonal.", "np.eye(len(a))", "np.ones((len(a), len(a)))"
+    "The mean is forgotten: divide by the number of pairs.",
+    "(p - np.eye(len(a))) / len(a)",
+    "(p - np.eye(len(a)))",
 )
 info_nce_backward.wrong(
-    "This is the softmax only: at the right answer, on the diagonal, 1 must be taken off.", "np.eye(len(a))", "0"
+    "The incoming gradient g is not used. The chain rule multiplies by it.", "g * (p -", "1.0 * (p -"
+)
+info_nce_backward.wrong(
+    "1 is taken off everywhere, not only at the right answer, on the diagonal.",
+    "np.eye(len(a))",
+    "np.ones((len(a), len(a)))",
+)
+info_nce_backward.wrong(
+    "This is the softmax only: at the right answer, on the diagonal, 1 must be taken off.",
+    "np.eye(len(a))",
+    "0",
 )
 info_nce_backward.wrong(
     "The gradient of b uses dz untransposed. Row j of b meets column j of the logits: dz.T.",

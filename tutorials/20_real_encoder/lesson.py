@@ -74,7 +74,15 @@ def stand_in(texts):
     """A random BERT with 6 layers and 12 heads, which knows the words of these texts, and single letters."""
     letters = "abcdefghijklmnopqrstuvwxyz0123456789.,:;?!+'-"
     known = sorted({word for text in texts for word in words(text, True)} - set(letters))
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{letter}" for letter in letters), *known]
+    vocabulary = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        *letters,
+        *(f"##{letter}" for letter in letters),
+        *known,
+    ]
     model = BERT(len(vocabulary), d_model=48, num_heads=12, num_layers=6, dropout=0.0).eval()
     return Published(model, WordPiece(vocabulary, True, 256), {"hidden_size": 48}, None)
 
@@ -82,10 +90,14 @@ def stand_in(texts):
 real = published("minilm")
 encoder = real or stand_in(notes)
 model, tokenizer = encoder
-pieces = WordPiece(real.path / "vocab.txt", True, 256) if real else tokenizer  # our own, with the model's vocabulary
+# our own, with the model's vocabulary
+pieces = WordPiece(real.path / "vocab.txt", True, 256) if real else tokenizer
 C = encoder.config["hidden_size"]
 held = sum(p.data.size for name, p in model.named_parameters() if name not in encoder.without)
-print("all-MiniLM-L6-v2:" if real else "a random model:", f"{held:,} numbers, {len(pieces.tokens):,} pieces, vectors of {C}")
+print(
+    "all-MiniLM-L6-v2:" if real else "a random model:",
+    f"{held:,} numbers, {len(pieces.tokens):,} pieces, vectors of {C}",
+)
 assert not real or (held, len(pieces.tokens), C) == (22_713_216, 30_522, 384)
 
 # %% [markdown]
@@ -104,7 +116,10 @@ def by_words(question):
 for question in ("snails in the vegetables", "cutting back fruit trees"):
     note, shared = by_words(question)
     print(f"{question!r} shares {shared} words with {note!r}")
-assert by_words("snails in the vegetables") == (notes[4], 2) and by_words("cutting back fruit trees") == (notes[13], 1)
+assert by_words("snails in the vegetables") == (notes[4], 2) and by_words("cutting back fruit trees") == (
+    notes[13],
+    1,
+)
 
 # %% [markdown]
 # The snails find the tomatoes, by `in` and `the`; who wants to cut trees finds an aching back. The notes that were meant, on
@@ -190,7 +205,9 @@ def wordpiece(word, vocabulary):
 few = {"sour", "so", "##dou", "##d", "##gh", "##s", "un", "unb", "##baked"}
 for word in ("sour", "sourdough", "sourdoughs", "unbaked"):
     print(f"{word:12s}", *wordpiece(word, few))
-assert wordpiece("sourdoughs", few) == ["sour", "##dou", "##gh", "##s"] and wordpiece("unbaked", few) == ["[UNK]"]
+assert wordpiece("sourdoughs", few) == ["sour", "##dou", "##gh", "##s"] and wordpiece("unbaked", few) == [
+    "[UNK]"
+]
 
 # %% [markdown]
 # Look at the last one. `un` and `##baked` are both there. But `unb` is longer than `un`, so it is taken, and nothing begins
@@ -202,7 +219,14 @@ assert wordpiece("sourdoughs", few) == ["sour", "##dou", "##gh", "##s"] and word
 
 # %%
 vocabulary = set(pieces.tokens)
-for text in ("Slugs ate the lettuce", "sourdough", "Backpropagation", "unaffordable", "NAÏVE café!", "zzyzx 😀"):
+for text in (
+    "Slugs ate the lettuce",
+    "sourdough",
+    "Backpropagation",
+    "unaffordable",
+    "NAÏVE café!",
+    "zzyzx 😀",
+):
     cut = [piece for word in words(text, True) for piece in wordpiece(word, vocabulary)]
     print(f"{text:24s}", *cut)
     assert cut == [pieces.tokens[n] for n in tokenizer.encode(text)[1:-1]]
@@ -257,9 +281,21 @@ assert (tokens[~mask] == model.pad).all() and tokens.shape == mask.shape
 # Where are its numbers? More than half of them are the table of pieces:
 
 # %%
-count = {"pieces": 0, "positions, types": 0, "attention": 0, "feed-forward": 0, "norms": 0, "pooler (unused here)": 0}
+count = {
+    "pieces": 0,
+    "positions, types": 0,
+    "attention": 0,
+    "feed-forward": 0,
+    "norms": 0,
+    "pooler (unused here)": 0,
+}
 for name, p in model.named_parameters():
-    part = {"tokens": "pieces", "positions": "positions, types", "types": "positions, types", "pooler": "pooler (unused here)"}
+    part = {
+        "tokens": "pieces",
+        "positions": "positions, types",
+        "types": "positions, types",
+        "pooler": "pooler (unused here)",
+    }
     kind = "norms" if "norm" in name else "attention" if "self_attention" in name else "feed-forward"
     if name not in encoder.without and not name.startswith(("transform", "output_bias")):
         count[part.get(name.split(".")[0], kind)] += p.data.size
@@ -360,7 +396,9 @@ axes.set_xlabel("the same notes, four to a theme")
 for edge in np.arange(1, 5) * 4 - 0.5:
     axes.axhline(edge, color="white", lw=1.5)
     axes.axvline(edge, color="white", lw=1.5)
-axes.set_title("Notes on one theme point the same way" if real else "A random model: no meaning in this picture")
+axes.set_title(
+    "Notes on one theme point the same way" if real else "A random model: no meaning in this picture"
+)
 figure.colorbar(image, label="cosine of two notes (0.6 and more: yellow)", shrink=0.8)
 show(figure, "the similarity of each note to each, ordered by theme")
 
@@ -368,11 +406,17 @@ show(figure, "the similarity of each note to each, ordered by theme")
 different = ~np.eye(20, dtype=bool)
 same_theme = (theme[:, None] == theme) & different
 nearest = np.argmax(np.where(different, S, -1), axis=1)
-print(f"mean cosine within a theme {S[same_theme].mean():.2f}, between themes {S[~same_theme & different].mean():.2f}")
+print(
+    f"mean cosine within a theme {S[same_theme].mean():.2f}, between themes {S[~same_theme & different].mean():.2f}"
+)
 print(f"nearest note of the same theme: {(theme[nearest] == theme).sum()} of 20; the others:")
 for n in np.flatnonzero(theme[nearest] != theme):
     print(f"   {notes[n]}\n      -> {notes[nearest[n]]}")
-assert not real or S[same_theme].mean() > 2.5 * S[~same_theme & different].mean() and (theme[nearest] == theme).sum() == 19
+assert (
+    not real
+    or S[same_theme].mean() > 2.5 * S[~same_theme & different].mean()
+    and (theme[nearest] == theme).sum() == 19
+)
 
 # %% [markdown]
 # Five squares on the diagonal, the last one faint: the notes on code have little in common but that they are about code.
@@ -400,7 +444,11 @@ for length in lengths:
     print(f"{length:3d} tokens", *(f"  {name} {values[-1]:.2f}" for name, values in alike.items()))
 ends = [values[-1] for values in alike.values()]
 assert np.ptp(alike["padding left out"]) < 1e-5 < np.ptp(alike["padding pooled in"])
-assert not real or np.allclose(ends, [0.11, 0.50, 0.72], atol=0.005) and round(float(S[5, nearest[5]]), 2) == 0.27
+assert (
+    not real
+    or np.allclose(ends, [0.11, 0.50, 0.72], atol=0.005)
+    and round(float(S[5, nearest[5]]), 2) == 0.27
+)
 
 # %%
 figure = Figure(figsize=(7.2, 4.2), layout="constrained")
@@ -412,7 +460,11 @@ axes.set(
     ylabel="mean cosine of two different notes",
     ylim=(0, 1),
 )
-axes.set_title("Pool padding in, and all notes become alike" if real else "A random model: only the level line means something")
+axes.set_title(
+    "Pool padding in, and all notes become alike"
+    if real
+    else "A random model: only the level line means something"
+)
 axes.legend()
 show(figure, "how alike different notes seem, as the batch is padded longer")
 
@@ -427,14 +479,22 @@ show(figure, "how alike different notes seem, as the batch is padded longer")
 # %%
 with mg.no_grad():
     tokens, mask = padded([tokenizer.encode(note) for note in notes], model.pad)
-    U = (model.encode(tokens, mask=mask[:, None, None, :]).data * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
+    U = (model.encode(tokens, mask=mask[:, None, None, :]).data * mask[..., None]).sum(1) / mask.sum(
+        1, keepdims=True
+    )
 size = np.linalg.norm(U, axis=1)
 question = "why is my bread not fluffy?"
 products = U @ vectors([question])[0]
 print(f"lengths from {size.min():.2f} to {size.max():.2f}, the longest: {notes[size.argmax()]!r}")
-print(f"{question!r}\n  by the cosine:  {notes[search(question)[0][0]]}\n  by the product: {notes[products.argmax()]}")
+print(
+    f"{question!r}\n  by the cosine:  {notes[search(question)[0][0]]}\n  by the product: {notes[products.argmax()]}"
+)
 assert np.allclose(U / size[:, None], E, atol=1e-5)
-assert not real or products.argmax() == size.argmax() == 3 != search(question)[0][0] and 1.2 < size.max() / size.mean() < 1.25
+assert (
+    not real
+    or products.argmax() == size.argmax() == 3 != search(question)[0][0]
+    and 1.2 < size.max() / size.mean() < 1.25
+)
 
 # %% [markdown]
 # The rye flour has the longest vector of all, nearly a quarter longer than the average, and so it wins a question that is not
@@ -446,7 +506,11 @@ assert not real or products.argmax() == size.argmax() == 3 != search(question)[0
 
 # %%
 TRIPLES = [
-    ("The rent goes up by 40 euros.", "My flat gets more expensive by 40 euros.", "The rent goes down by 40 euros."),
+    (
+        "The rent goes up by 40 euros.",
+        "My flat gets more expensive by 40 euros.",
+        "The rent goes down by 40 euros.",
+    ),
     ("The dog bit the man.", "A man was bitten by a dog.", "The man bit the dog."),
     ("The meeting was cancelled.", "The meeting does not take place.", "The meeting was not cancelled."),
     ("I am allergic to nuts.", "Nuts make me ill.", "I am not allergic to nuts."),
@@ -472,17 +536,26 @@ assert not real or nearer == 4
 
 # %%
 if real:
-    sets = {one["name"]: one["weight"] for one in json.loads((real.path / "data_config.json").read_text(encoding="utf-8"))}
+    sets = {
+        one["name"]: one["weight"]
+        for one in json.loads((real.path / "data_config.json").read_text(encoding="utf-8"))
+    }
     share = sets["AllNLI.jsonl.gz"] / sum(sets.values())
     print(f"{len(sets)} data sets, AllNLI has {share:.1%} of the weight\n")
     assert len(sets) == 290 and round(share, 3) == 0.015
 
 recipes = ["Cake with walnuts and almonds.", "Plain cake of flour, eggs and butter."]
 cosines = vectors(recipes) @ vectors(["recipes without nuts"])[0]
-print("recipes without nuts", *(f"\n  {cosine:.2f}  {text}" for text, cosine in zip(recipes, cosines, strict=True)))
+print(
+    "recipes without nuts",
+    *(f"\n  {cosine:.2f}  {text}" for text, cosine in zip(recipes, cosines, strict=True)),
+)
 same = ["A kitten naps on the couch.", "Eine Katze schläft auf dem Sofa."]
 cat = vectors(same) @ vectors(["A cat sleeps on the sofa."])[0]
-print("\nA cat sleeps on the sofa.", *(f"\n  {cosine:.2f}  {text}" for text, cosine in zip(same, cat, strict=True)))
+print(
+    "\nA cat sleeps on the sofa.",
+    *(f"\n  {cosine:.2f}  {text}" for text, cosine in zip(same, cat, strict=True)),
+)
 assert not real or cosines[0] > cosines[1] + 0.1
 
 # %% [markdown]
@@ -617,7 +690,9 @@ assert lead.min() > 0.3 and np.diag(after).mean() > 0.5 and after[off].mean() < 
 # %%
 figure = Figure(figsize=(7.6, 3.9), layout="constrained")
 figure.suptitle("The loss pulls each pair together and leaves the rest apart")
-for axes, values, name in zip(figure.subplots(1, 2), (before, after), ("before", "after 200 steps"), strict=True):
+for axes, values, name in zip(
+    figure.subplots(1, 2), (before, after), ("before", "after 200 steps"), strict=True
+):
     image = axes.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1)
     axes.set(title=name, xlabel="b of pair number", ylabel="a of pair number")
 figure.colorbar(image, ax=figure.axes, label="cosine", shrink=0.8)
@@ -632,14 +707,21 @@ show(figure, "cosines of twelve pairs before and after descent on the contrastiv
 # length, the mean and six layers, to the rows of the table of pieces.
 
 # %%
-tokens, mask = padded([tokenizer.encode(text) for text in (*ASKED, *(notes[n] for n in ASKED.values()))], model.pad)
+tokens, mask = padded(
+    [tokenizer.encode(text) for text in (*ASKED, *(notes[n] for n in ASKED.values()))], model.pad
+)
 x = model.encode(tokens, mask=mask[:, None, None, :])
 mean = (x * mask[..., None].astype(np.float32)).sum(axis=1) / mask.sum(1, keepdims=True).astype(np.float32)
 e = mean / (mean * mean).sum(axis=1, keepdims=True).sqrt()
 loss = F.cross_entropy(20.0 * (e[:6] @ e[6:].T), np.arange(6))
 loss.backward()
 reached = np.flatnonzero(np.abs(model.tokens.weight.grad.data).sum(1))
-print((e[:6] @ e[6:].T).data.round(2), f"loss {loss.item():.4f}", f"{len(reached)} pieces get a gradient", sep="\n")
+print(
+    (e[:6] @ e[6:].T).data.round(2),
+    f"loss {loss.item():.4f}",
+    f"{len(reached)} pieces get a gradient",
+    sep="\n",
+)
 assert set(reached) == set(tokens[mask]) and (not real or loss.item() < 0.1)
 model.zero_grad()
 
@@ -664,7 +746,9 @@ print("two emoji:", (cat @ snail).round(4), "  accents and capitals:", (plain @ 
 long = "The dough rests. " * 100
 numbers = tokenizer.encode(long)
 rest = np.abs(vectors([long + "Slugs ate it."]) - vectors([long])).max()
-print(f"{len(words(long, True))} words are cut to {len(numbers)} tokens; what is added at the end changes the vector by {rest}")
+print(
+    f"{len(words(long, True))} words are cut to {len(numbers)} tokens; what is added at the end changes the vector by {rest}"
+)
 assert len(tokenizer.encode("")) == 2 and len(numbers) == 256 and rest == 0
 assert np.isclose(cat @ snail, 1) and np.isclose(plain @ fancy, 1)
 try:
@@ -740,9 +824,14 @@ print(f"{30_522 * 384:,} {11_720_448 / 22_713_216:.1%}")
 # Q2, recomputed
 small = {"re", "read", "##ad", "##er", "##ers", "##s"}
 cut = {
-    text: [piece for word in words(text, True) for piece in wordpiece(word, small)] for text in ("readers", "reads", "reader's")
+    text: [piece for word in words(text, True) for piece in wordpiece(word, small)]
+    for text in ("readers", "reads", "reader's")
 }
-assert cut == {"readers": ["read", "##ers"], "reads": ["read", "##s"], "reader's": ["read", "##er", "[UNK]", "[UNK]"]}
+assert cut == {
+    "readers": ["read", "##ers"],
+    "reads": ["read", "##s"],
+    "reader's": ["read", "##er", "[UNK]", "[UNK]"],
+}
 print(cut)
 
 # %% [markdown]
@@ -778,7 +867,9 @@ print(np.abs(unit((x * mask[..., None]).sum(1)) - sentence_vectors(x, mask)).max
 # %%
 # Q4, recomputed
 a, b = unit(rng.standard_normal((1, 9)))[0], unit(rng.standard_normal((30, 9)))
-assert (np.argsort(-(b @ a)) == np.argsort(np.linalg.norm(b - a, axis=1))).all() and round(np.sqrt(2 - 2 * 0.8), 4) == 0.6325
+assert (np.argsort(-(b @ a)) == np.argsort(np.linalg.norm(b - a, axis=1))).all() and round(
+    np.sqrt(2 - 2 * 0.8), 4
+) == 0.6325
 print(round(np.sqrt(2 - 2 * 0.8), 4))
 
 # %% [markdown]

@@ -45,12 +45,16 @@ kv_cache_bytes.wrong(
     "num_kv_heads * width", "num_heads * width",
 )  # fmt: skip
 kv_cache_bytes.wrong("Those are bits. A byte has 8 of them.", " // 8", "")
-kv_cache_bytes.wrong("Every layer keeps keys and values of its own: the number of layers is missing.", "2 * layers *", "2 *")
+kv_cache_bytes.wrong(
+    "Every layer keeps keys and values of its own: the number of layers is missing.", "2 * layers *", "2 *"
+)
 kv_cache_bytes.wrong(
     "The cache grows with the number of tokens, and you have its square: scores are not kept, keys and values are.",
     "* tokens *", "* tokens**2 *",
 )  # fmt: skip
-kv_cache_bytes.wrong("The number is right, but it is a float: divide with //, a count of bytes is whole.", "// 8", "/ 8")
+kv_cache_bytes.wrong(
+    "The number is right, but it is a float: divide with //, a count of bytes is whole.", "// 8", "/ 8"
+)
 
 # ---------------------------------------------------------------- the template
 
@@ -104,8 +108,12 @@ chat_prompt.wrong(
     "The standard system message goes first although the talk has one of its own.",
     'if messages[0]["role"] != "system":', "if True:",
 )  # fmt: skip
-chat_prompt.wrong("The new line after <|im_end|> is missing: the messages run together.", "<|im_end|>\\n", "<|im_end|>")
-chat_prompt.wrong("Between the role and the content stands a new line, not a blank.", "{m['role']}\\n{", "{m['role']} {")
+chat_prompt.wrong(
+    "The new line after <|im_end|> is missing: the messages run together.", "<|im_end|>\\n", "<|im_end|>"
+)
+chat_prompt.wrong(
+    "Between the role and the content stands a new line, not a blank.", "{m['role']}\\n{", "{m['role']} {"
+)
 chat_prompt.wrong(
     "The text is right the first time, but you put the system message into the list that you were given. Make a new list.",
     'messages = [{"role": "system", "content": SYSTEM}, *messages]',
@@ -145,7 +153,9 @@ def _(my, rng):
 @dequantize_q4_1.check("float32; the bytes stay as they are; the slice of a larger array will do")
 def _(my, rng):
     head = rng.standard_normal((2, 2)).astype("<f2").view(np.uint8)
-    large = np.concatenate([head, rng.integers(0, 256, (2, 16)).astype(np.uint8), np.zeros((2, 4), np.uint8)], -1)
+    large = np.concatenate(
+        [head, rng.integers(0, 256, (2, 16)).astype(np.uint8), np.zeros((2, 4), np.uint8)], -1
+    )
     out = my.dequantize_q4_1(large[:, :20])
     return {"type": str(out.dtype), "weights": out, "bytes after the call": large.astype(int)}
 
@@ -245,7 +255,9 @@ swiglu.wrong(
 swiglu.wrong(
     "The gate is added to the other map. It multiplies it, entry by entry.", "sigmoid(z) * (x", "sigmoid(z) + (x",
 )  # fmt: skip
-swiglu.wrong("The second map is missing: that is a feed-forward with silu, without a gate.", " * (x @ W_u)", "")
+swiglu.wrong(
+    "The second map is missing: that is a feed-forward with silu, without a gate.", " * (x @ W_u)", ""
+)
 swiglu.wrong(
     "silu is taken of the product at the end. It is taken of x W_g alone, before the product.",
     body="""
@@ -336,7 +348,9 @@ grouped_attention = lesson.exercise(
 
 @grouped_attention.check("nine heads of queries, three of keys, all tokens at once")
 def _(my, rng):
-    return my.grouped_attention(rng.standard_normal((9, 4, 5)), rng.standard_normal((3, 4, 5)), rng.standard_normal((3, 4, 5)))
+    return my.grouped_attention(
+        rng.standard_normal((9, 4, 5)), rng.standard_normal((3, 4, 5)), rng.standard_normal((3, 4, 5))
+    )
 
 
 @grouped_attention.check("with a cache: 2 new tokens of 5; then a single one")
@@ -353,7 +367,11 @@ def _(my, rng):
 
 @grouped_attention.check("large scores: no overflow; the inputs stay as they are")
 def _(my, rng):
-    q, k, v = 100 * rng.standard_normal((4, 3, 2)), 100 * rng.standard_normal((2, 3, 2)), rng.standard_normal((2, 3, 2))
+    q, k, v = (
+        100 * rng.standard_normal((4, 3, 2)),
+        100 * rng.standard_normal((2, 3, 2)),
+        rng.standard_normal((2, 3, 2)),
+    )
     return [my.grouped_attention(q, k, v), q, k, v]
 
 
@@ -422,7 +440,9 @@ def _(my, rng):
     return my.logit_lens(stream, gamma, table, answer)
 
 
-@logit_lens.check("an answer that is never top-1; one that is top-1 from the beginning; one that is so and then no longer")
+@logit_lens.check(
+    "an answer that is never top-1; one that is top-1 from the beginning; one that is so and then no longer"
+)
 def _(my, rng):
     table, gamma = np.eye(4), np.ones(4)
     stream = np.array([[0.0, 2, 1, 0], [3, 2, 1, 0], [3, 4, 1, 0], [5, 4, 1, 0], [5, 4, 1, 0]])
@@ -431,7 +451,9 @@ def _(my, rng):
 
 @logit_lens.check("another eps, small rows, and as many tokens as numbers in a row")
 def _(my, rng):
-    return my.logit_lens(0.1 * rng.standard_normal((5, 5)), rng.standard_normal(5), rng.standard_normal((5, 5)), 2, 0.5)
+    return my.logit_lens(
+        0.1 * rng.standard_normal((5, 5)), rng.standard_normal(5), rng.standard_normal((5, 5)), 2, 0.5
+    )
 
 
 @logit_lens.check("large logits: no overflow; the stream stays as it is; first is an int or None")

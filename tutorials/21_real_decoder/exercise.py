@@ -64,7 +64,8 @@ def dequantize_q4_1(blocks):
     half q[j + 16]   ->   float32 (..., 32), each d * q + m. blocks stays as it is.
     """
     # solution
-    scale, minimum = (blocks[..., i : i + 2].copy().view("<f2").astype(np.float32) for i in (0, 2))  # (..., 1)
+    # (..., 1)
+    scale, minimum = (blocks[..., i : i + 2].copy().view("<f2").astype(np.float32) for i in (0, 2))
     halves = blocks[..., 4:]
     q = np.concatenate([halves & 15, halves >> 4], axis=-1)
     return scale * q + minimum

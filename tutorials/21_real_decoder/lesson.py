@@ -66,7 +66,9 @@ V, C, L, H, K, d_ff, context, eps, base = (config[name] for name in SMALL)
 text = real.tokenizer if real else Bytes()
 model = real.model if real else Llama(V, C, H, L, K, d_ff, context, rope_base=base, tie_output=True).eval()
 D, note = C // H, "" if real else " (random: means nothing)"
-print(f"V = {V:,}, C = {C}, {L} layers, {H} heads of queries, {K} of keys and values, D = {D}, d_ff = {d_ff}, base {base:,.0f}")
+print(
+    f"V = {V:,}, C = {C}, {L} layers, {H} heads of queries, {K} of keys and values, D = {D}, d_ff = {d_ff}, base {base:,.0f}"
+)
 
 # %% [markdown]
 # ## Intuition: a stream that everything adds to
@@ -143,7 +145,10 @@ x, g = np.array([3.0, 4, 0, 0]), np.array([1.0, 0, 0, 0])
 assert np.allclose(rms_norm(x, 1.0, 0), [1.2, 1.6, 0, 0])
 assert np.allclose(rms_norm_backward(g, x, 1.0, 0)[0], [0.256, -0.192, 0, 0])
 print(rms_norm(x, 1.0, 0), rms_norm_backward(g, x, 1.0, 0)[0])
-print("RMSNorm:", gradcheck((rms_norm, rms_norm_backward), [rng.standard_normal((2, 3, 5)), rng.standard_normal(5)]))
+print(
+    "RMSNorm:",
+    gradcheck((rms_norm, rms_norm_backward), [rng.standard_normal((2, 3, 5)), rng.standard_normal(5)]),
+)
 
 # %% [markdown]
 # ## Rotary positions with base 100,000
@@ -164,7 +169,9 @@ for b in (1e4, 1e5):
     wavelength = 2 * math.pi * b**pairs
     slow = (wavelength > 2 * 8192).sum()
     degrees = 8192 / wavelength[-1] * 360
-    print(f"base {b:7,.0f}: longest {wavelength[-1]:9,.1f} tokens, {degrees:4.1f}° in 8,192; {slow} of 32 pairs below 180°")
+    print(
+        f"base {b:7,.0f}: longest {wavelength[-1]:9,.1f} tokens, {degrees:4.1f}° in 8,192; {slow} of 32 pairs below 180°"
+    )
     assert slow == {1e4: 4, 1e5: 10}[b]
 assert round(2 * math.pi * 10**4.84375) == 438_460 and round(2 * math.pi * 10**3.875) == 47_117
 assert round(8192 / 438_460 * 360, 1) == 6.7 and round(8192 / 47_117 * 360, 1) == 62.6
@@ -215,10 +222,15 @@ def cache_bytes(layers, heads, width, tokens, itemsize=4):
 
 
 q, k, v = rng.standard_normal((9, 5, 8)), rng.standard_normal((3, 5, 8)), rng.standard_normal((3, 5, 8))
-alike = F.scaled_dot_product_attention(*map(mg.tensor, (q, k.repeat(3, 0), v.repeat(3, 0))), is_causal=True).data
+alike = F.scaled_dot_product_attention(
+    *map(mg.tensor, (q, k.repeat(3, 0), v.repeat(3, 0))), is_causal=True
+).data
 assert np.allclose(grouped_attention(q, k, v)[0], alike)
 assert cache_bytes(30, 3, 64, 1) == 46_080 and cache_bytes(30, 9, 64, 1) == 138_240
-assert cache_bytes(30, 3, 64, 8192) == 377_487_360 == 360 * 2**20 and cache_bytes(30, 9, 64, 8192) == 1080 * 2**20
+assert (
+    cache_bytes(30, 3, 64, 8192) == 377_487_360 == 360 * 2**20
+    and cache_bytes(30, 9, 64, 8192) == 1080 * 2**20
+)
 print("head of keys for each head of queries:", [h * 3 // 9 for h in range(9)])
 print(f"a token {cache_bytes(30, 3, 64, 1):,} bytes; 8,192 tokens {cache_bytes(30, 3, 64, 8192):,}")
 
@@ -265,8 +277,13 @@ def swiglu_backward(g, n, W_g, W_u, W_d):
 
 one, three = np.ones((1, 1)), np.full((1, 1), 3.0)
 _, dz, du, _ = swiglu_backward(one, one, one, three, one)
-assert np.allclose([swiglu(one, one, three, one), dz, du], np.reshape([2.1932, 2.7830, 0.7311], (3, 1, 1)), atol=1e-4)
-print("SwiGLU:", gradcheck((swiglu, swiglu_backward), [rng.standard_normal(s) for s in ((4, 3), (3, 5), (3, 5), (5, 3))]))
+assert np.allclose(
+    [swiglu(one, one, three, one), dz, du], np.reshape([2.1932, 2.7830, 0.7311], (3, 1, 1)), atol=1e-4
+)
+print(
+    "SwiGLU:",
+    gradcheck((swiglu, swiglu_backward), [rng.standard_normal(s) for s in ((4, 3), (3, 5), (3, 5), (5, 3))]),
+)
 
 # %% [markdown]
 # ## One table for reading and writing; counting 134,515,008 parameters
@@ -295,7 +312,11 @@ def parameters(V, C, L, H, K, d_ff, tables=1):
     return tables * V * C + L * layer + C
 
 
-assert 2 * 576 * 576 + 2 * 576 * 192 + 3 * 576 * 1536 + 2 * 576 == 663_552 + 221_184 + 2_654_208 + 1_152 == 3_540_096
+assert (
+    2 * 576 * 576 + 2 * 576 * 192 + 3 * 576 * 1536 + 2 * 576
+    == 663_552 + 221_184 + 2_654_208 + 1_152
+    == 3_540_096
+)
 assert 30 * 3_540_096 == 106_202_880 and 28_311_552 + 106_202_880 + 576 == 134_515_008
 assert parameters(49_152, 576, 30, 9, 3, 1536) == 134_515_008
 counted = sum(p.numel() for p in model.parameters())
@@ -331,7 +352,9 @@ def layer(x, i, turn, cache):
     cache[i] = k, v
     out, p = grouped_attention(q, k, v)
     x = x + out.swapaxes(0, 1).reshape(len(x), -1) @ w["out_proj"].T
-    return x + swiglu(rms_norm(x, w["feed_forward_norm"]), w["gate_proj"].T, w["up_proj"].T, w["down_proj"].T), p
+    return x + swiglu(
+        rms_norm(x, w["feed_forward_norm"]), w["gate_proj"].T, w["up_proj"].T, w["down_proj"].T
+    ), p
 
 
 # %%
@@ -355,7 +378,9 @@ stream, maps = run(tokens)
 with mg.no_grad():
     theirs = model(tokens[None]).data[0]
 difference = np.abs(logits(stream[-1]) - theirs).max()
-print(f"{len(tokens)} tokens; logits up to {np.abs(theirs).max():.1f}; largest difference from minigrad's {difference:.1e}")
+print(
+    f"{len(tokens)} tokens; logits up to {np.abs(theirs).max():.1f}; largest difference from minigrad's {difference:.1e}"
+)
 assert difference < 1e-3
 
 # %% [markdown]
@@ -408,16 +433,22 @@ def quantize(w):
     d = (w.max(-1, keepdims=True) - m) / 15
     q = np.floor((w - m) / np.where(d == 0, 1, d) + 0.5).clip(0, 15).astype(np.uint8)
     halves = q[..., :16] | q[..., 16:] << 4
-    return np.concatenate([d.astype(np.float16).view(np.uint8), m.astype(np.float16).view(np.uint8), halves], -1)
+    return np.concatenate(
+        [d.astype(np.float16).view(np.uint8), m.astype(np.float16).view(np.uint8), halves], -1
+    )
 
 
-block = np.concatenate([np.array([0.5, -2], np.float16).view(np.uint8), np.array([0x3A] + [0] * 15, np.uint8)])
+block = np.concatenate(
+    [np.array([0.5, -2], np.float16).view(np.uint8), np.array([0x3A] + [0] * 15, np.uint8)]
+)
 assert dequantize(block)[[0, 16]].tolist() == [3.0, -0.5] and len(block) * 8 / 32 == 5.0
 assert round(98_362_432 * 8 / 134_515_008, 2) == 5.85
 w = rng.standard_normal((2000, 32)).astype(np.float32)
 error = dequantize(quantize(w)) - w
 print(f"32 normal numbers in 5 bits each: the error is {error.std() / w.std():.1%} of their size")
-assert 0.06 < error.std() / w.std() < 0.09 and np.allclose(dequantize(quantize(w[:, :1].repeat(32, 1))), w[:, :1], atol=2e-3)
+assert 0.06 < error.std() / w.std() < 0.09 and np.allclose(
+    dequantize(quantize(w[:, :1].repeat(32, 1))), w[:, :1], atol=2e-3
+)
 
 # %% [markdown]
 # Where do 5.85 bits come from, if the matrices have 5.0? The table $E$ is kept in **Q8_0**, 32 whole numbers of 8 bits and one
@@ -431,7 +462,11 @@ assert 0.06 < error.std() / w.std() < 0.09 and np.allclose(dequantize(quantize(w
 
 # %%
 sizes = 106_168_320 * 20 // 32, 28_311_552 * 34 // 32, 35_136 * 4
-assert sizes == (66_355_200, 30_081_024, 140_544) and sum(sizes) == 96_576_768 and 98_362_432 - sum(sizes) == 1_785_664
+assert (
+    sizes == (66_355_200, 30_081_024, 140_544)
+    and sum(sizes) == 96_576_768
+    and 98_362_432 - sum(sizes) == 1_785_664
+)
 assert 106_168_320 + 28_311_552 + 35_136 == 134_515_008 and 61 * 576 == 35_136 and 34 * 8 / 32 == 8.5
 if real:
     name, start = b"blk.0.ffn_up.weight", real.path.stat().st_size - sum(sizes)
@@ -439,10 +474,16 @@ if real:
         head = file.read(start)
     at = head.index(struct.pack("<Q", len(name)) + name) + 8 + len(name)
     axes, columns, rows, kind, offset = struct.unpack_from("<IQQIQ", head, at)
-    raw = np.fromfile(real.path, np.uint8, rows * columns // 32 * 20, offset=start + offset).reshape(rows, -1, 20)
-    print(f"{name.decode()}: {rows} x {columns}, kind {kind}; first block: scale, minimum {raw[0, 0, :4].view(np.float16)}")
+    raw = np.fromfile(real.path, np.uint8, rows * columns // 32 * 20, offset=start + offset).reshape(
+        rows, -1, 20
+    )
+    print(
+        f"{name.decode()}: {rows} x {columns}, kind {kind}; first block: scale, minimum {raw[0, 0, :4].view(np.float16)}"
+    )
     print("its first weights:", dequantize(raw[0, 0])[:6])
-    assert kind == 3 and np.array_equal(dequantize(raw).reshape(rows, columns), weights["layers.0.feed_forward.up_proj"])
+    assert kind == 3 and np.array_equal(
+        dequantize(raw).reshape(rows, columns), weights["layers.0.feed_forward.up_proj"]
+    )
 
 # %% [markdown]
 # ## What the model sees: the chat template
@@ -466,10 +507,19 @@ def chat_prompt(messages):
 talk = [{"role": "user", "content": "What is the capital of France?"}]
 print(chat_prompt(talk))
 if real and find_spec("jinja2"):  # the package that the model's own template is written for
-    longer = [{"role": "system", "content": "Be brief."}, *talk, {"role": "assistant", "content": "Paris."}, talk[0]]
-    assert real.tokenizer.chat(talk) == chat_prompt(talk) and real.tokenizer.chat(longer) == chat_prompt(longer)
+    longer = [
+        {"role": "system", "content": "Be brief."},
+        *talk,
+        {"role": "assistant", "content": "Paris."},
+        talk[0],
+    ]
+    assert real.tokenizer.chat(talk) == chat_prompt(talk) and real.tokenizer.chat(longer) == chat_prompt(
+        longer
+    )
 tokens = text.encode(chat_prompt(talk), special=False)
-print(f"{len(tokens)} tokens, beginning with {tokens[:4]} = {[text.decode([t]) for t in tokens[:4]]} (decode hides the marks)")
+print(
+    f"{len(tokens)} tokens, beginning with {tokens[:4]} = {[text.decode([t]) for t in tokens[:4]]} (decode hides the marks)"
+)
 
 # %% [markdown]
 # ## Next-token probabilities
@@ -510,7 +560,9 @@ for axes, prompt in zip(figure.subplots(1, 4), (PROMPTS[0], PROMPTS[1], PROMPTS[
     axes.invert_yaxis()
     axes.set(xlim=(0, 1), xlabel="probability")
     axes.set_title(prompt.replace(". ", ".\n"), fontsize=9)
-show(figure, "The likeliest next tokens of four beginnings: one clear winner in three, none for two plus two.")
+show(
+    figure, "The likeliest next tokens of four beginnings: one clear winner in three, none for two plus two."
+)
 
 # %% [markdown]
 # For "Two plus two equals" it offers *five*, *four*, *eight*, *seven*, all nearly alike. It has seen number words in such
@@ -543,7 +595,9 @@ def habits(maps):
 sink, previous = np.mean([habits(run(text.encode(sentence))[1]) for sentence in SENTENCES], axis=0)
 found = [np.unravel_index(share.argmax(), share.shape) for share in (sink, previous)]
 for name, share, (i, h) in zip(("sink", "previous"), (sink, previous), found, strict=True):
-    print(f"{name:8s} largest at layer {i}, head {h}: {share[i, h]:.3f}; mean of all {share.size} heads {share.mean():.3f}")
+    print(
+        f"{name:8s} largest at layer {i}, head {h}: {share[i, h]:.3f}; mean of all {share.size} heads {share.mean():.3f}"
+    )
 print(f"more than half of their weight on the first token: {(sink > 0.5).sum()} heads")
 if real:
     assert sink.max() > 0.99 and (sink > 0.5).mean() > 0.5 and previous.max() > 0.7 and previous.mean() < 0.15
@@ -555,15 +609,23 @@ figure = Figure(figsize=(13, 4.6), layout="constrained")
 left, *others = figure.subplots(1, 3)
 points = left.scatter(sink, previous, c=np.arange(L)[:, None] + np.zeros(H), cmap="viridis", s=16)
 figure.colorbar(points, label="layer", location="left")
-left.set(xlabel="mean weight on the first token", ylabel="mean weight on the token before", title=f"All {L * H} heads{note}")
+left.set(
+    xlabel="mean weight on the first token",
+    ylabel="mean weight on the token before",
+    title=f"All {L * H} heads{note}",
+)
 left.set_ylim(-0.03, 1.12 * previous.max())
 for axes, name, (i, h) in zip(others, ("Attention sink", "Previous token"), found, strict=True):
     left.annotate(f"{i}.{h}", (sink[i, h], previous[i, h]), xytext=(-22, 5), textcoords="offset points")
     axes.imshow(maps[i, h], cmap="Blues", vmin=0, vmax=1)
-    axes.set_xticks(range(len(tokens)), [shown(t) for t in tokens], rotation=90, fontsize=7, family="monospace")
+    axes.set_xticks(
+        range(len(tokens)), [shown(t) for t in tokens], rotation=90, fontsize=7, family="monospace"
+    )
     axes.set_yticks(range(len(tokens)), [shown(t) for t in tokens], fontsize=7, family="monospace")
     axes.set(title=f"{name}: layer {i}, head {h}", xlabel="token looked at", ylabel="token that looks")
-show(figure, "Left, two measured habits of all heads; right, the maps of the two heads that have most of each.")
+show(
+    figure, "Left, two measured habits of all heads; right, the maps of the two heads that have most of each."
+)
 
 # %% [markdown]
 # More than half of the heads leave most of their weight on the first token, whatever it is. It has no meaning for them. A
@@ -583,7 +645,9 @@ cache, middle = [None] * L, L // 2
 run(tokens, cache=cache)
 i, h = found[0]
 length = np.linalg.norm(cache[i][1][h * K // H], axis=-1)  # of the values of that head, (T,)
-print(f"layer {i}, head {h}: the first token's value has length {length[0]:.2f}, the others' {length[1:].mean():.2f}")
+print(
+    f"layer {i}, head {h}: the first token's value has length {length[0]:.2f}, the others' {length[1:].mean():.2f}"
+)
 here, there = stream[middle], run(text.encode(SENTENCES[1]))[0][middle]  # (T, C) each
 norms = np.linalg.norm(here, axis=-1)
 print(f"rows after layer {middle}: the first has length {norms[0]:,.0f}, the others {norms[1:].mean():,.0f}")
@@ -617,7 +681,9 @@ ranks = {}
 for prompt in PROMPTS[:4]:
     p, ranks[prompt], first = lens(streams[prompt], answers[prompt])
     said, some = text.decode([answers[prompt]]), ranks[prompt][[0, L // 2, L - 5, L]]
-    print(f"{prompt:36s}{said!r:10s} rank after layers 0, {L // 2}, {L - 5}, {L}: {some}   first top-1 after layer {first}")
+    print(
+        f"{prompt:36s}{said!r:10s} rank after layers 0, {L // 2}, {L - 5}, {L}: {some}   first top-1 after layer {first}"
+    )
     assert ranks[prompt][-1] == 0 and np.isclose(p[-1], chances[prompt].max())
     if real:
         assert ranks[prompt][:25].min() > 20 and first >= 28
@@ -640,12 +706,19 @@ for row in rows:
     for place in range(len(tokens)):
         best = p[row, place].argmax()
         colour = "white" if p[row, place, best] > 0.6 else "black"
-        right.text(place, row - rows.start, shown(best)[:9], ha="center", va="center", fontsize=7, color=colour)
+        right.text(
+            place, row - rows.start, shown(best)[:9], ha="center", va="center", fontsize=7, color=colour
+        )
 right.set_xticks(range(len(tokens)), [shown(t) for t in tokens], rotation=45, family="monospace")
 right.set_yticks(range(len(rows)), rows)
-right.set(xlabel="token read", ylabel="layers applied", title="Top-1 after each of the last layers, at each place")
+right.set(
+    xlabel="token read", ylabel="layers applied", title="Top-1 after each of the last layers, at each place"
+)
 figure.colorbar(image, label="its probability")
-show(figure, "The logit lens: ranks of four answers by layer, and the top-1 token of every place in the last layers.")
+show(
+    figure,
+    "The logit lens: ranks of four answers by layer, and the top-1 token of every place in the last layers.",
+)
 
 # %% [markdown]
 # In this model the answer comes late: for 24 layers it is not among the first twenty, mostly far from it, and then it climbs
@@ -660,7 +733,10 @@ stop = p[:, min(5, len(tokens) - 1)]  # after "A dog has four legs."
 for i in range(L - 12, L + 1, 3) if real else ():
     print(f"after layer {i}: {text.decode([stop[i].argmax()])!r} {stop[i].max():.2f}")
 if real:
-    assert all(text.decode([row.argmax()]) == "\n" and row.max() > 0.9 for row in stop[18:26]) and stop[-1].max() < 0.5
+    assert (
+        all(text.decode([row.argmax()]) == "\n" and row.max() > 0.9 for row in stop[18:26])
+        and stop[-1].max() < 0.5
+    )
 
 # %% [markdown]
 # ## Greedy decoding with a KV cache
@@ -686,7 +762,9 @@ start = time.perf_counter()
 said = write(prompt, 12)
 print(f"{text.decode(said)!r}: {len(said)} tokens in {time.perf_counter() - start:.1f} s")
 assert said == list(decoding.stream(model, prompt, 12, text.end, temperature=0))
-again = [int(logits(run(np.array([*prompt, *said[:n]]))[0][-1, -1]).argmax()) for n in range(min(3, len(said)))]
+again = [
+    int(logits(run(np.array([*prompt, *said[:n]]))[0][-1, -1]).argmax()) for n in range(min(3, len(said)))
+]
 assert again == said[:3]  # without a cache, all tokens anew each time: the same
 if real:
     assert text.decode(said) == "The capital of France is Paris."
@@ -697,7 +775,11 @@ if real:
 # processor can calculate. (That is why engines for large models calculate with the 4-bit numbers directly: less to fetch.)
 
 # %%
-assert round(134_515_008 * 4 / 1e6) == 538 and round(2 * 134_515_008 / 1e9, 2) == 0.27 and round(538e6 / 10e9 * 1000) == 54
+assert (
+    round(134_515_008 * 4 / 1e6) == 538
+    and round(2 * 134_515_008 / 1e9, 2) == 0.27
+    and round(538e6 / 10e9 * 1000) == 54
+)
 print("0.54 GB to fetch for 0.27 GFLOP: half an operation for each byte")
 
 # %% [markdown]
@@ -764,7 +846,9 @@ if real:
 assert parameters(49_152, 960, 32, 15, 5, 2560) == 361_821_120
 assert parameters(49_152, 2048, 24, 32, 32, 8192) == 1_711_376_384
 assert parameters(128_256, 4096, 32, 32, 8, 14_336, tables=2) == 8_030_261_248
-print(f"Llama 3 8B in float32: {8_030_261_248 * 4 / 1e9:.0f} GB; in Q4_1 {8_030_261_248 * 20 / 32 / 1e9:.1f} GB")
+print(
+    f"Llama 3 8B in float32: {8_030_261_248 * 4 / 1e9:.0f} GB; in Q4_1 {8_030_261_248 * 20 / 32 / 1e9:.1f} GB"
+)
 
 # %% [markdown]
 # ## Edge cases
@@ -812,7 +896,10 @@ for name, turn in ways.items():
     p = softmax(logits(run(prompt, turn)[0][-1, -1]))
     print(f"{name:12s} {text.decode([p.argmax()])!r} {p.max():.2f}   loss {losses[name]:.2f}")
 if real:
-    assert min(losses["neighbours"], losses["no rotation"]) > losses["right"] + 0.5 and losses["base 10,000"] > losses["right"]
+    assert (
+        min(losses["neighbours"], losses["no rotation"]) > losses["right"] + 0.5
+        and losses["base 10,000"] > losses["right"]
+    )
 
 # %% [markdown]
 # All four say *Paris*: five tokens are too few to notice. The loss on a longer text shows the wrong pairs at once, and hardly
@@ -876,7 +963,10 @@ assert round(longest) == 2_559_196 and round(longest / 8192, -1) == 310
 
 # %%
 # Q2, recomputed
-assert cache_bytes(32, 8, 128, 8192, 2) == 1_073_741_824 == 2**30 and cache_bytes(32, 32, 128, 8192, 2) == 4 * 2**30
+assert (
+    cache_bytes(32, 8, 128, 8192, 2) == 1_073_741_824 == 2**30
+    and cache_bytes(32, 32, 128, 8192, 2) == 4 * 2**30
+)
 print(cache_bytes(32, 8, 128, 8192, 2) / 2**30, cache_bytes(32, 32, 128, 8192, 2) / 2**30, "GiB")
 
 # %% [markdown]
@@ -890,7 +980,10 @@ print(cache_bytes(32, 8, 128, 8192, 2) / 2**30, cache_bytes(32, 32, 128, 8192, 2
 
 # %%
 # Q3, recomputed
-assert parameters(49_152, 576, 30, 9, 3, 1536, tables=2) == 162_826_560 and round(28_311_552 / 3_540_096, 1) == 8.0
+assert (
+    parameters(49_152, 576, 30, 9, 3, 1536, tables=2) == 162_826_560
+    and round(28_311_552 / 3_540_096, 1) == 8.0
+)
 print(28_311_552 / 3_540_096, "layers")
 
 # %% [markdown]
@@ -925,7 +1018,9 @@ assert abs(x @ rms_norm_backward(g, x, gamma, 0)[0]) < 1e-12
 # Q5, recomputed
 assert (16 + 32 * 4) / 32 == 4.5 and (16 + 32 * 8) / 32 == 8.5
 assert (
-    round(sizes[1] / 1e6, 1) == 30.1 and round(sizes[1] / sum(sizes), 2) == 0.31 and round(28_311_552 / 134_515_008, 2) == 0.21
+    round(sizes[1] / 1e6, 1) == 30.1
+    and round(sizes[1] / sum(sizes), 2) == 0.31
+    and round(28_311_552 / 134_515_008, 2) == 0.21
 )
 print(sizes[1] / sum(sizes))
 

@@ -31,7 +31,12 @@ OPTIMIZER, JOB = "optimizer.safetensors", "job.json"
 
 
 def main(argv=None):
-    parser = Parser(DOOR, description=__doc__.split("\n\n")[0], epilog=__doc__.split("\n\n", 1)[1], usage=argparse.SUPPRESS)
+    parser = Parser(
+        DOOR,
+        description=__doc__.split("\n\n")[0],
+        epilog=__doc__.split("\n\n", 1)[1],
+        usage=argparse.SUPPRESS,
+    )
     parser.add_argument("way", choices=("out", "back"))
     parser.add_argument("first", type=Path), parser.add_argument("second", type=Path)
     parser.add_argument("--steps", type=int, default=200, help="out: how many steps PyTorch shall take")
@@ -49,7 +54,9 @@ def training_of(run, steps, at=None):
     would go on."""
     checkpoints = [(step, path) for step, path in found(run) if at in (None, step)]
     if not checkpoints:
-        raise saving.FileProblem(f"{run} has no checkpoint {'to go on from' if at is None else f'of step {at}, where it was handed over'}.")
+        raise saving.FileProblem(
+            f"{run} has no checkpoint {'to go on from' if at is None else f'of step {at}, where it was handed over'}."
+        )
     config, state = recipes.config_of(run), read(checkpoints[0][1]).state
     config["settings"]["steps"] = max(config["settings"]["steps"], state["step"] + steps)
     recipe, model = recipes.untrained(config, run)
@@ -68,8 +75,13 @@ def hand_over(run, folder, steps):
         raise ValueError(f"--steps needs a whole number from 1, got {steps}.")
     training, _ = training_of(run, steps)
     publish(training.model, folder)
-    memory = {key: named_as_in_torch(state) for key, state in memory_of(training.optimizer, training.model).items()}
-    saving.save_tensors(folder / OPTIMIZER, {f"{key}/{name}": array for key, state in memory.items() for name, array in state.items()})
+    memory = {
+        key: named_as_in_torch(state) for key, state in memory_of(training.optimizer, training.model).items()
+    }
+    saving.save_tensors(
+        folder / OPTIMIZER,
+        {f"{key}/{name}": array for key, state in memory.items() for name, array in state.items()},
+    )
     saving.save_json(folder / JOB, job_of(training, steps, list(memory)))
     for name, array in data_of(training, steps).items():
         np.save(folder / f"{name}.npy", array)
@@ -84,18 +96,35 @@ def job_of(training, steps, memory):
         rates += training.schedule.get_last_lr()[:1]
         training.schedule.step()
     settings = {name: group[name] for name in ("betas", "eps", "weight_decay")}
-    sizes = {"context": training.recipe.settings["context"], "batch_size": training.recipe.settings["batch_size"] * training.times}
-    return {"done": training.done, "memory": memory, "settings": settings, "clip": training.clip, **sizes, "lr": rates}
+    sizes = {
+        "context": training.recipe.settings["context"],
+        "batch_size": training.recipe.settings["batch_size"] * training.times,
+    }
+    return {
+        "done": training.done,
+        "memory": memory,
+        "settings": settings,
+        "clip": training.clip,
+        **sizes,
+        "lr": rates,
+    }
 
 
 def data_of(training, steps):
     """The tokens, and where the windows of each batch and of the validation begin."""
     recipe = training.recipe
-    tokens, validation = (np.asarray(part[:]).astype(np.min_scalar_type(len(recipe.vocabulary))) for part in recipe.split())
+    tokens, validation = (
+        np.asarray(part[:]).astype(np.min_scalar_type(len(recipe.vocabulary))) for part in recipe.split()
+    )
     recipe.settings["batch_size"] *= training.times
     starts = np.array([recipe.starts(training.done + step) for step in range(steps)])
     recipe.settings["batch_size"] //= training.times
-    return {"training": tokens, "validation": validation, "starts": starts, "places": recipe.places(final=True)}
+    return {
+        "training": tokens,
+        "validation": validation,
+        "starts": starts,
+        "places": recipe.places(final=True),
+    }
 
 
 def validation_loss(training):
@@ -109,19 +138,28 @@ def validation_loss(training):
 def take_back(folder, run, out):
     """Write a run that is further by the steps that were taken in PyTorch; it can be asked, and gone on with."""
     if out is not None and out.exists():
-        raise saving.FileProblem(f"{out} is there already; a run is never overwritten. Choose another folder with --out.")
+        raise saving.FileProblem(
+            f"{out} is there already; a run is never overwritten. Choose another folder with --out."
+        )
     job, rows = saving.load_json(folder / JOB), rows_of(folder / "after" / LOG)
     training, config = training_of(run, len(rows), job["done"])
     training.model.load_state_dict(from_torch(saving.load_tensors(folder / "after" / WEIGHTS)))
     arrays = saving.load_tensors(folder / "after" / OPTIMIZER)
-    of = lambda key: {name.removeprefix(f"{key}/"): array for name, array in arrays.items() if name.startswith(f"{key}/")}
+    of = lambda key: {
+        name.removeprefix(f"{key}/"): array for name, array in arrays.items() if name.startswith(f"{key}/")
+    }
     memory = {key: from_torch(of(key)) for key in job["memory"]}
     remember(training.optimizer, training.model, memory, training.done + len(rows))
     for _ in rows:
         training.schedule.step()
     training.done += len(rows)
     new = out or saving.new_run_folder("text")
-    keep(training, config, rows_of(run / LOG)[: job["done"]] + [{**row, "seconds": training.seconds} for row in rows], new)
+    keep(
+        training,
+        config,
+        rows_of(run / LOG)[: job["done"]] + [{**row, "seconds": training.seconds} for row in rows],
+        new,
+    )
     print(f"{new}, after {training.done} steps: validation loss {validation_loss(training):.4f}")
     print(f'To ask it: python -m minigrad.generate {new} "The "')
     print(f"To go on here: python -m minigrad.train --resume {new} --steps {training.done + len(rows)}")

@@ -51,26 +51,43 @@ def key_of(lesson, name, seed=0):
     """The Key of an exercise; random inputs come from the seed."""
     path = lesson.folder / "key.json"
     if path.exists():
-        return Key.from_json(next(key for key in json.loads(path.read_text(encoding="utf-8"))["exercises"] if key["name"] == name))
+        return Key.from_json(
+            next(
+                key
+                for key in json.loads(path.read_text(encoding="utf-8"))["exercises"]
+                if key["name"] == name
+            )
+        )
     exercise = lesson.exercise(name)
     solution = module_of(lesson.solution)
     checks, expected = [], []
     for number, check in enumerate(exercise.checks):
-        made = {"title": check.title, "source": check.source, "tolerance": check.tolerance, "seed": seed + number, "args": None, "y": None}
+        made = {
+            "title": check.title,
+            "source": check.source,
+            "tolerance": check.tolerance,
+            "seed": seed + number,
+            "args": None,
+            "y": None,
+        }
         if check.forward is not None:
             made["args"], made["y"], right = by_differences(check, solution, seed + number)
             expected.append(Outcome(right))
         else:
             expected.append(played(made, solution))
         if expected[-1].failed:
-            raise AssertionError(f"the solution of {name} fails its own check {check.title!r}: {expected[-1]}")
+            raise AssertionError(
+                f"the solution of {name} fails its own check {check.title!r}: {expected[-1]}"
+            )
         checks.append(made)
 
     def wrongs():
         variants = ((wrong.message, module_of(lesson.variant(name, wrong))) for wrong in exercise.wrongs)
         return [(message, [played(check, module) for check in checks]) for message, module in variants]
 
-    return Key(name, exercise.hints, exercise.why, checks, expected, wrongs, lesson.checks.uses, exercise.seconds)
+    return Key(
+        name, exercise.hints, exercise.why, checks, expected, wrongs, lesson.checks.uses, exercise.seconds
+    )
 
 
 def by_differences(check, solution, seed):
@@ -80,8 +97,14 @@ def by_differences(check, solution, seed):
     inputs = list(check.inputs(rng))
     y = np.asarray(forward(*inputs), dtype=float)
     g = rng.standard_normal(y.shape)
-    gradients = [slopes(x, lambda: flat([forward(*inputs)]), g.ravel()).gradient for x in inputs if is_float(x)]
-    return [encode(item) for item in (g, *inputs)], encode(y), gradients[0] if len(gradients) == 1 else gradients
+    gradients = [
+        slopes(x, lambda: flat([forward(*inputs)]), g.ravel()).gradient for x in inputs if is_float(x)
+    ]
+    return (
+        [encode(item) for item in (g, *inputs)],
+        encode(y),
+        gradients[0] if len(gradients) == 1 else gradients,
+    )
 
 
 def is_float(x):
@@ -90,8 +113,17 @@ def is_float(x):
 
 def played(check, module):
     """The Outcome of a driver on a module of ours."""
-    given = [np.random.default_rng(check["seed"])] if check["args"] is None else [decode(item) for item in check["args"]]
-    with np.errstate(all="ignore"), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), usual_depth():
+    given = (
+        [np.random.default_rng(check["seed"])]
+        if check["args"] is None
+        else [decode(item) for item in check["args"]]
+    )
+    with (
+        np.errstate(all="ignore"),
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        usual_depth(),
+    ):
         warnings.simplefilter("ignore")  # what mistakes print and warn of is nobody's business
         try:
             return Outcome(decode(encode(play(check["source"], module, given))))
@@ -122,8 +154,16 @@ def module_of(source):
 
 
 def _written(outcome):
-    return {"kind": outcome.kind, "message": outcome.message} if outcome.failed else {"value": encode(outcome.value)}
+    return (
+        {"kind": outcome.kind, "message": outcome.message}
+        if outcome.failed
+        else {"value": encode(outcome.value)}
+    )
 
 
 def _read(found):
-    return Outcome(kind=found["kind"], message=found["message"]) if "kind" in found else Outcome(decode(found["value"]))
+    return (
+        Outcome(kind=found["kind"], message=found["message"])
+        if "kind" in found
+        else Outcome(decode(found["value"]))
+    )

@@ -56,7 +56,11 @@ def run(source, job, write, encode):
 def decoded(driver):
     from values import decode  # already loaded
 
-    return [decode(item) for item in driver["args"]] if driver["args"] is not None else [np.random.default_rng(driver["seed"])]
+    return (
+        [decode(item) for item in driver["args"]]
+        if driver["args"] is not None
+        else [np.random.default_rng(driver["seed"])]
+    )
 
 
 def play(source, my, given):
@@ -67,7 +71,9 @@ def play(source, my, given):
     value = space["driver"](my, *given)
     for number, (x, old) in enumerate(zip(given, before, strict=True)):
         if isinstance(x, np.ndarray) and not np.array_equal(x, old, equal_nan=True):
-            raise InPlace(f"it writes into {'g' if number == 0 else f'its argument {number}'}, which others still need: work on a copy, or avoid += and the like on it")
+            raise InPlace(
+                f"it writes into {'g' if number == 0 else f'its argument {number}'}, which others still need: work on a copy, or avoid += and the like on it"
+            )
     return value
 
 
@@ -104,10 +110,18 @@ def limit(seconds, size):
         import resource
     except ImportError:
         return
-    for name, value in (("RLIMIT_CPU", int(seconds) + 10), ("RLIMIT_AS", size), ("RLIMIT_FSIZE", 16_000_000), ("RLIMIT_CORE", 0)):
+    for name, value in (
+        ("RLIMIT_CPU", int(seconds) + 10),
+        ("RLIMIT_AS", size),
+        ("RLIMIT_FSIZE", 16_000_000),
+        ("RLIMIT_CORE", 0),
+    ):
         try:
             hard = resource.getrlimit(getattr(resource, name))[1]
-            resource.setrlimit(getattr(resource, name), (value, value if hard == resource.RLIM_INFINITY else min(value, hard)))
+            resource.setrlimit(
+                getattr(resource, name),
+                (value, value if hard == resource.RLIM_INFINITY else min(value, hard)),
+            )
         except (AttributeError, ValueError, OSError):
             pass
 
@@ -154,7 +168,10 @@ def closed(readable, writable, hidden, allowed, listed, results):
     same reason all that it uses is held as defaults, not looked up under names that could be given another meaning, and paths are
     compared as text: no links can be made, and nothing that goes up (..) is opened.
     """
-    slashed = [tuple(folder.rstrip(os.sep) + os.sep for folder in folders) for folders in (readable, writable, hidden)]
+    slashed = [
+        tuple(folder.rstrip(os.sep) + os.sep for folder in folders)
+        for folders in (readable, writable, hidden)
+    ]
 
     def hook(
         event, args, readable=slashed[0], writable=slashed[1], hidden=slashed[2], allowed=frozenset(allowed), results=results, sep=os.sep, up="..",
@@ -174,11 +191,22 @@ def closed(readable, writable, hidden, allowed, listed, results):
                     break
                 if not (starts(path, sep) or windows and path[1:2] == ":"):
                     path = writable[0] + path
-                own, known = starts(path + sep, writable), starts(path + sep, readable) and not starts(path + sep, hidden)
+                own, known = (
+                    starts(path + sep, writable),
+                    starts(path + sep, readable) and not starts(path + sep, hidden),
+                )
                 if event in changing:
-                    refused = "" if own and args[-1] == -1 else "an exercise may change files in its own folder only"
+                    refused = (
+                        ""
+                        if own and args[-1] == -1
+                        else "an exercise may change files in its own folder only"
+                    )
                 elif event in looking:
-                    refused = "" if own or known or path in listed else "an exercise may not look into other folders"
+                    refused = (
+                        ""
+                        if own or known or path in listed
+                        else "an exercise may not look into other folders"
+                    )
                 elif path in devices or own:
                     refused = ""
                 elif args[1] is None or args[2] & writing:
@@ -191,13 +219,20 @@ def closed(readable, writable, hidden, allowed, listed, results):
             name, path = args[0], args[1]
             if type(name) is not str or split(name, ".")[0] not in allowed or split(name, ".")[-1] in absent:
                 refused = "only NumPy and Python's own library can be imported here, and not all of it"
-                refused += f" (not {name}; is it spelled right?)" if type(name) is str and name.isidentifier() else ""
+                refused += (
+                    f" (not {name}; is it spelled right?)"
+                    if type(name) is str and name.isidentifier()
+                    else ""
+                )
             elif path is not None and (type(path) is not str or not starts(path, readable)):
                 refused = "an exercise may not load native code"
         elif starts(event, shut):
             refused = f"an exercise may not do this ({event})"
         if refused:
-            put(results, encode('{"error": {"kind": "Refused", "message": "' + refused + '", "places": []}}\n'))
+            put(
+                results,
+                encode('{"error": {"kind": "Refused", "message": "' + refused + '", "places": []}}\n'),
+            )
             leave(1)
 
     return hook

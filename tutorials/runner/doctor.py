@@ -24,11 +24,21 @@ def examine(mine):
 
 def python():
     now = ".".join(map(str, sys.version_info[:3]))
-    return ("ok", f"Python {now}") if sys.version_info >= (3, 11) else ("MISSING", f"Python 3.11 or newer; this is {now}: https://www.python.org/downloads")
+    return (
+        ("ok", f"Python {now}")
+        if sys.version_info >= (3, 11)
+        else ("MISSING", f"Python 3.11 or newer; this is {now}: https://www.python.org/downloads")
+    )
 
 
 def packages():
-    for name, needed in (("numpy", True), ("matplotlib", True), ("tqdm", True), ("graphviz", True), ("safetensors", True)):
+    for name, needed in (
+        ("numpy", True),
+        ("matplotlib", True),
+        ("tqdm", True),
+        ("graphviz", True),
+        ("safetensors", True),
+    ):
         try:
             yield "ok", f"{name} {version(name)}"
         except PackageNotFoundError:
@@ -37,16 +47,39 @@ def packages():
 
 def course():
     """The lessons' own files: whole, or which are not."""
-    broken = [f"{lesson.folder.name}/{name}" for lesson in lessons() for name in ("lesson.py", "exercise.py") if not (lesson.folder / name).exists()]
-    yield ("MISSING", f"files of the course: {', '.join(broken)}: install it again") if broken else ("ok", f"{totals()} in {lessons()[0].folder.parent}")
+    broken = [
+        f"{lesson.folder.name}/{name}"
+        for lesson in lessons()
+        for name in ("lesson.py", "exercise.py")
+        if not (lesson.folder / name).exists()
+    ]
+    yield (
+        ("MISSING", f"files of the course: {', '.join(broken)}: install it again")
+        if broken
+        else ("ok", f"{totals()} in {lessons()[0].folder.parent}")
+    )
     without = [lesson.number for lesson in lessons() if not (lesson.folder / "lesson.ipynb").exists()]
-    yield ("without", f"notebooks of lessons {', '.join(without)}; each lesson.py is the same text") if without else ("ok", "a notebook for each lesson")
+    yield (
+        ("without", f"notebooks of lessons {', '.join(without)}; each lesson.py is the same text")
+        if without
+        else ("ok", "a notebook for each lesson")
+    )
 
 
 def totals():
     """What there is, in numbers; a build without solutions does not know its wrong answers."""
-    every = [exercise for lesson in lessons() if (lesson.folder / "checks.py").exists() for exercise in lesson.exercises]
-    counts = [len(lessons()), sum(len(lesson.names) for lesson in lessons()), sum(len(e.checks) for e in every), sum(len(e.wrongs) for e in every)]
+    every = [
+        exercise
+        for lesson in lessons()
+        if (lesson.folder / "checks.py").exists()
+        for exercise in lesson.exercises
+    ]
+    counts = [
+        len(lessons()),
+        sum(len(lesson.names) for lesson in lessons()),
+        sum(len(e.checks) for e in every),
+        sum(len(e.wrongs) for e in every),
+    ]
     names = ("lessons", "exercises", "checks", "wrong answers that are recognised")
     return ", ".join(f"{count} {name}" for count, name in zip(counts, names, strict=True) if count)
 
@@ -60,7 +93,10 @@ def folder(mine):
         probe.unlink()
         return "ok", f"your folder: {mine.folder}"
     except OSError as error:
-        return "MISSING", f"leave to write in {place} ({error.strerror}): start from another folder, or give one with --folder"
+        return (
+            "MISSING",
+            f"leave to write in {place} ({error.strerror}): start from another folder, or give one with --folder",
+        )
 
 
 def isolated():
@@ -75,7 +111,25 @@ def isolated():
 def helpful():
     """What makes things nicer, and what does as well without."""
     jupyter = any(importlib.util.find_spec(name) for name in ("jupyterlab", "notebook"))
-    yield ("ok", "Jupyter") if jupyter else ("without", "Jupyter: pip install jupyterlab to open lesson.ipynb; VS Code opens it too; or run lesson.py")
+    yield (
+        ("ok", "Jupyter")
+        if jupyter
+        else (
+            "without",
+            "Jupyter: pip install jupyterlab to open lesson.ipynb; VS Code opens it too; or run lesson.py",
+        )
+    )
     dot = shutil.which("dot") or importlib.util.find_spec("graphviz_pure")
-    yield ("ok", "a renderer for graphs") if dot else ("without", 'Graphviz\' dot: pip install -e ".[draw]" draws graphs without it; else you get their text')
-    yield ("ok", "PyTorch, to compare with") if importlib.util.find_spec("torch") else ("without", "PyTorch: no lesson needs it")
+    yield (
+        ("ok", "a renderer for graphs")
+        if dot
+        else (
+            "without",
+            'Graphviz\' dot: pip install -e ".[draw]" draws graphs without it; else you get their text',
+        )
+    )
+    yield (
+        ("ok", "PyTorch, to compare with")
+        if importlib.util.find_spec("torch")
+        else ("without", "PyTorch: no lesson needs it")
+    )

@@ -29,24 +29,50 @@ class Row:
 
     @property
     def why(self):
-        said = [self.verdict.mistake] if self.verdict.mistake else [f"[{title}] {what}" if title else what for title, what in self.verdict.problems[:2]]
+        said = (
+            [self.verdict.mistake]
+            if self.verdict.mistake
+            else [f"[{title}] {what}" if title else what for title, what in self.verdict.problems[:2]]
+        )
         return " ".join(" ".join(said).split())
 
     def cells(self):
-        cells = (self.learner, self.lesson, self.verdict.name, self.verdict.passed, self.verdict.total, f"{self.points:.2f}", self.why)
-        return [f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@;\t\r" and cell else cell for cell in cells]  # no formulas in a spreadsheet
+        cells = (
+            self.learner,
+            self.lesson,
+            self.verdict.name,
+            self.verdict.passed,
+            self.verdict.total,
+            f"{self.points:.2f}",
+            self.why,
+        )
+        # no formulas in a spreadsheet
+        return [
+            f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@;\t\r" and cell else cell
+            for cell in cells
+        ]
 
 
 def grade_folder(folder, table=None, only=None, seed=None):
     """Grade every folder in a folder; prints a line a learner and lesson, and writes the rows to `table`, a CSV file, as it goes."""
     if not folder.is_dir():
-        raise CourseError(f"there is no folder {folder}; grade takes a folder that holds one folder for each learner.")
-    learners = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink() and not path.name.startswith("."))
+        raise CourseError(
+            f"there is no folder {folder}; grade takes a folder that holds one folder for each learner."
+        )
+    learners = sorted(
+        path
+        for path in folder.iterdir()
+        if path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
+    )
     if not learners:
-        raise CourseError(f"{folder} holds no folders; put each learner's files into a folder of their own: {folder}/NAME/lesson01.py")
+        raise CourseError(
+            f"{folder} holds no folders; put each learner's files into a folder of their own: {folder}/NAME/lesson01.py"
+        )
     chosen = [find(one) for one in only] if only else lessons()
     if any((lesson.folder / "key.json").exists() for lesson in chosen):
-        raise CourseError("this is a copy without solutions, whose random inputs and answers lie in it; grade with the whole course.")
+        raise CourseError(
+            "this is a copy without solutions, whose random inputs and answers lie in it; grade with the whole course."
+        )
     seed = secrets.randbelow(10**6) if seed is None else seed
     print(f"{len(learners)} learners, random inputs from --seed {seed}")
     with opened(table) as write:
@@ -64,7 +90,8 @@ def opened(table):
     if not table:
         yield lambda rows: None
         return
-    with open(table, "w", encoding="utf-8-sig", newline="") as file:  # with the mark by which Excel knows UTF-8
+    # with the mark by which Excel knows UTF-8
+    with open(table, "w", encoding="utf-8-sig", newline="") as file:
         out = csv.writer(file, quoting=csv.QUOTE_ALL)
         out.writerow(COLUMNS)
 
@@ -82,13 +109,19 @@ def graded(learner, chosen, seed, keys):
         source, problem = submitted(learner, lesson)
         if source is None and not problem:
             continue
-        own = [Row(name, lesson.number, judged(lesson, exercise, source, problem, seed, keys)) for exercise in lesson.names]
+        own = [
+            Row(name, lesson.number, judged(lesson, exercise, source, problem, seed, keys))
+            for exercise in lesson.names
+        ]
         full = sum(row.verdict.right for row in own)
-        print(f"  {name:<24} lesson {lesson.number}  {sum(row.points for row in own):5.2f} of {len(own)} points, {full} exercise{'s' * (full != 1)} in full")
+        print(
+            f"  {name:<24} lesson {lesson.number}  {sum(row.points for row in own):5.2f} of {len(own)} points, {full} exercise{'s' * (full != 1)} in full"
+        )
         rows += own
     if not rows:
         print(f"  {name:<24} no file lessonNN.py found", file=sys.stderr)
-        rows = [Row(name, "", Verdict("", 0, 0, [("", "no file lessonNN.py found")]))]  # who handed in nothing has a row too
+        # who handed in nothing has a row too
+        rows = [Row(name, "", Verdict("", 0, 0, [("", "no file lessonNN.py found")]))]
     return rows
 
 
@@ -102,7 +135,12 @@ def judged(lesson, exercise, source, problem, seed, keys):
     try:
         return judge(key, source, f"lesson{lesson.number}.py")
     except Exception as error:
-        return Verdict(exercise, 0, len(key.checks), [("", f"What it handed back could not be judged ({type(error).__name__}).")])
+        return Verdict(
+            exercise,
+            0,
+            len(key.checks),
+            [("", f"What it handed back could not be judged ({type(error).__name__}).")],
+        )
 
 
 def submitted(learner, lesson):

@@ -59,9 +59,14 @@ def write(destination):
     for lesson in lessons():
         folder = destination / "tutorials" / lesson.folder.name
         (folder / "exercise.py").write_text(lesson.stub, encoding="utf-8", newline="\n")
-        key = {"about": "what the checks compare with; no solutions", "exercises": [key_of(lesson, name).to_json() for name in lesson.names]}
+        key = {
+            "about": "what the checks compare with; no solutions",
+            "exercises": [key_of(lesson, name).to_json() for name in lesson.names],
+        }
         (folder / "key.json").write_text(json.dumps(key) + "\n", encoding="utf-8")
-    print(f"Saved {destination}: {len(lessons())} lessons without solutions. Try it: cd {destination} && pip install -e . && python -m tutorials")
+    print(
+        f"Saved {destination}: {len(lessons())} lessons without solutions. Try it: cd {destination} && pip install -e . && python -m tutorials"
+    )
     return 0
 
 
@@ -69,4 +74,6 @@ def readme():
     """The README with the course's numbers."""
     minutes = sum(lesson.head["reading"] + lesson.head["exercises"] for lesson in lessons())
     exercises = sum(len(lesson.names) for lesson in lessons())
-    return README.format(lessons=len(lessons()), exercises=exercises, hours=round(minutes / 60), first=lessons()[0].folder.name)
+    return README.format(
+        lessons=len(lessons()), exercises=exercises, hours=round(minutes / 60), first=lessons()[0].folder.name
+    )

@@ -76,8 +76,17 @@ def _paths(uses):
 def _readable(uses):
     """Folders whose files may be opened: Python's own library, NumPy, and what the exercise uses; as they are called and where they lie."""
     numpy, paths = Path(np.__file__).parent, sysconfig.get_paths()
-    folders = {paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__), f"{sys.base_prefix}/DLLs", str(numpy), f"{numpy}.libs"}
-    return sorted(folders | {os.path.realpath(folder) for folder in folders} | {str(ROOT / name) for name in uses})
+    folders = {
+        paths["stdlib"],
+        paths["platstdlib"],
+        os.path.dirname(os.__file__),
+        f"{sys.base_prefix}/DLLs",
+        str(numpy),
+        f"{numpy}.libs",
+    }
+    return sorted(
+        folders | {os.path.realpath(folder) for folder in folders} | {str(ROOT / name) for name in uses}
+    )
 
 
 def _hidden(uses):
@@ -86,9 +95,17 @@ def _hidden(uses):
 
 def _until_it_ends(folder, seconds):
     """(why it was ended or "", what it printed)."""
-    keep = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "TZ") if name in os.environ}
+    keep = {
+        name: os.environ[name]
+        for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "TZ")
+        if name in os.environ
+    }
     environment = {**keep, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TMPDIR": str(folder), "TEMP": str(folder), "HOME": str(folder)}  # fmt: skip
-    own_group = {"start_new_session": True} if os.name == "posix" else {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    own_group = (
+        {"start_new_session": True}
+        if os.name == "posix"
+        else {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    )
     printed = folder / "printed"
     with open(printed, "wb") as out:
         process = subprocess.Popen(
@@ -144,12 +161,19 @@ def _read(path, count, ended, printed, seconds):
     outcomes = [_outcome(line) for line in lines]
     if outcomes and outcomes[0].failed:  # the file could not even be loaded
         return Run([outcomes[0]] * count, printed, unread=True)
-    outcomes = [o for o in outcomes[1:] if not (ended == "flood" and o.failed)]  # no room to print in is what they failed of
+    # no room to print in is what they failed of
+    outcomes = [o for o in outcomes[1:] if not (ended == "flood" and o.failed)]
     if len(outcomes) == count:
         return Run(outcomes, printed)
     said = {
-        "time": Outcome(kind="Timeout", message=f"it did not come to an end within {seconds:g} seconds: is there a loop that never ends?"),
-        "flood": Outcome(kind="Flood", message=f"it printed more than {FLOOD:,} bytes and was stopped: take the print out of the loop"),
+        "time": Outcome(
+            kind="Timeout",
+            message=f"it did not come to an end within {seconds:g} seconds: is there a loop that never ends?",
+        ),
+        "flood": Outcome(
+            kind="Flood",
+            message=f"it printed more than {FLOOD:,} bytes and was stopped: take the print out of the loop",
+        ),
         "": Outcome(kind="Ended", message=f"its process ended before the check did{_last(printed)}"),
     }[ended]
     if outcomes and outcomes[-1].kind == "Refused":
@@ -170,7 +194,11 @@ def _outcome(line):
         if "error" in found:
             error = found["error"]
             places = [(int(n or 0), clean(str(name))[:100]) for n, name in error["places"]]
-            return Outcome(kind=clean(str(error["kind"]))[:100], message=clean(str(error["message"]))[:500], places=places)
+            return Outcome(
+                kind=clean(str(error["kind"]))[:100],
+                message=clean(str(error["message"]))[:500],
+                places=places,
+            )
         return Outcome(decode(found["value"]))
     except Unreadable as error:
         return Outcome(kind="Unreadable", message=str(error))

@@ -17,7 +17,9 @@ from minigrad._words import meant
 
 FOLDER = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^( *)# solution\n(.*?)^ *# end\n", re.S | re.M)
-HEAD = re.compile(r"# # (\d\d) · (.+)\n(?:#\n)*# \*Reading: (\d+) minutes\. Exercises: (\d+) minutes\. Needs: (.+?)\.\*\n")
+HEAD = re.compile(
+    r"# # (\d\d) · (.+)\n(?:#\n)*# \*Reading: (\d+) minutes\. Exercises: (\d+) minutes\. Needs: (.+?)\.\*\n"
+)
 
 
 class CourseError(Exception):
@@ -53,13 +55,23 @@ class Lesson:
     @functools.cached_property
     def stub(self):
         """exercise.py without its solutions."""
-        return BLOCK.sub(lambda m: f'{m[1]}raise NotImplementedError("{self._around(m.start())} is not written yet")\n', self.solution)
+        return BLOCK.sub(
+            lambda m: f'{m[1]}raise NotImplementedError("{self._around(m.start())} is not written yet")\n',
+            self.solution,
+        )
 
     def _around(self, position):
         """The name of the function that stands around a place in exercise.py, with its class's."""
         line = self.solution.count("\n", 0, position) + 1
         names, body = [], ast.parse(self.solution).body
-        while inner := next((n for n in body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.lineno <= line <= n.end_lineno), None):
+        while inner := next(
+            (
+                n
+                for n in body
+                if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.lineno <= line <= n.end_lineno
+            ),
+            None,
+        ):
             names.append(inner.name)
             body = inner.body
         return ".".join(names)
@@ -77,12 +89,18 @@ class Lesson:
     def names(self):
         """The names of its exercises, in order."""
         path = self.folder / "key.json"  # a build without solutions has it
-        return [key["name"] for key in json.loads(path.read_text(encoding="utf-8"))["exercises"]] if path.exists() else [e.name for e in self.exercises]
+        return (
+            [key["name"] for key in json.loads(path.read_text(encoding="utf-8"))["exercises"]]
+            if path.exists()
+            else [e.name for e in self.exercises]
+        )
 
     def exercise(self, name):
         by_name = {exercise.name: exercise for exercise in self.exercises}
         if name not in by_name:
-            raise CourseError(f"lesson {self.number} has no exercise {name!r}{meant(name, by_name)}; it has {', '.join(by_name)}.")
+            raise CourseError(
+                f"lesson {self.number} has no exercise {name!r}{meant(name, by_name)}; it has {', '.join(by_name)}."
+            )
         return by_name[name]
 
     def source(self, name):
@@ -97,22 +115,35 @@ class Lesson:
     def variant(self, name, wrong):
         """exercise.py with a wrong answer in the place of the solution of `name`."""
         node, lines = self._node(name), self.solution.splitlines(keepends=True)
-        before, own, after = "".join(lines[: node.lineno - 1]), "".join(lines[node.lineno - 1 : node.end_lineno + 1]), "".join(lines[node.end_lineno + 1 :])
+        before, own, after = (
+            "".join(lines[: node.lineno - 1]),
+            "".join(lines[node.lineno - 1 : node.end_lineno + 1]),
+            "".join(lines[node.end_lineno + 1 :]),
+        )
         blocks = BLOCK.findall(own)
         if wrong.body is not None:
             if len(blocks) != 1:
                 raise ValueError(f"{name} has {len(blocks)} solution blocks; a wrong body can replace one.")
-            body = "".join(f"{blocks[0][0]}{line}\n" if line else "\n" for line in textwrap.dedent(wrong.body.strip("\n")).rstrip().split("\n"))
+            body = "".join(
+                f"{blocks[0][0]}{line}\n" if line else "\n"
+                for line in textwrap.dedent(wrong.body.strip("\n")).rstrip().split("\n")
+            )
             return before + BLOCK.sub(lambda m: body, own) + after
         count = sum(block.count(wrong.old) for _, block in blocks)
         if count != 1:
-            raise ValueError(f"{wrong.old!r} occurs {count} times in the solution of {name}; it must occur once.")
+            raise ValueError(
+                f"{wrong.old!r} occurs {count} times in the solution of {name}; it must occur once."
+            )
         return before + BLOCK.sub(lambda m: m[0].replace(wrong.old, wrong.new), own) + after
 
     def pieces(self):
         """{name: a mark of its text} of the stub's functions and classes: what an upgrade may change."""
         tree = ast.parse(self.stub).body
-        return {n.name: mark(ast.get_source_segment(self.stub, n)) for n in tree if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+        return {
+            n.name: mark(ast.get_source_segment(self.stub, n))
+            for n in tree
+            if isinstance(n, (ast.FunctionDef, ast.ClassDef))
+        }
 
 
 def mark(text):
@@ -122,17 +153,36 @@ def mark(text):
 @functools.cache
 def lessons():
     """All lessons, in order."""
-    return [Lesson(folder) for folder in sorted(FOLDER.glob("[0-9][0-9]_*")) if all(list(folder.glob(name)) for name in ("lesson.py", "exercise.py", "[ck]*.[pj]*"))]
+    return [
+        Lesson(folder)
+        for folder in sorted(FOLDER.glob("[0-9][0-9]_*"))
+        if all(list(folder.glob(name)) for name in ("lesson.py", "exercise.py", "[ck]*.[pj]*"))
+    ]
 
 
 def find(which):
     """The lesson of a number ("5", "05") or name ("softmax", "05_softmax")."""
-    which = str(which).strip().strip("/\\").replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".py").removeprefix("lesson")
+    which = (
+        str(which)
+        .strip()
+        .strip("/\\")
+        .replace("\\", "/")
+        .rsplit("/", 1)[-1]
+        .removesuffix(".py")
+        .removeprefix("lesson")
+    )
     for lesson in lessons():
-        if which in (lesson.folder.name, lesson.folder.name[3:]) or which.isdecimal() and which.isascii() and int(which) == int(lesson.number):
+        if (
+            which in (lesson.folder.name, lesson.folder.name[3:])
+            or which.isdecimal()
+            and which.isascii()
+            and int(which) == int(lesson.number)
+        ):
             return lesson
     names = [lesson.folder.name[3:] for lesson in lessons()]
-    raise CourseError(f"there is no lesson {which!r}{meant(which, names)}. python -m tutorials shows those there are, {int(lessons()[0].number)} to {int(lessons()[-1].number)}.")
+    raise CourseError(
+        f"there is no lesson {which!r}{meant(which, names)}. python -m tutorials shows those there are, {int(lessons()[0].number)} to {int(lessons()[-1].number)}."
+    )
 
 
 def load(path, name):

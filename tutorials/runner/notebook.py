@@ -27,7 +27,10 @@ def check(function, lesson=None):
     key = key_of(_lesson_of(name, lesson), name)
     my = types.ModuleType("my")
     my.__file__ = getattr(getattr(function, "__code__", None), "co_filename", "")
-    my.__dict__.update({n: x for n, x in getattr(function, "__globals__", {}).items() if not n.startswith("__")} | {name: function})
+    my.__dict__.update(
+        {n: x for n, x in getattr(function, "__globals__", {}).items() if not n.startswith("__")}
+        | {name: function}
+    )
     verdict = compare(key, [played(one, my) for one in key.checks])
     print(told(verdict, key))
     return verdict.right
@@ -41,9 +44,13 @@ def _lesson_of(name, lesson):
     if len(having) == 1:
         return having[0]
     if having:
-        raise CourseError(f"lessons {' and '.join(one.number for one in having)} have an exercise {name}: say which, check({name}, {int(having[0].number)}).")
+        raise CourseError(
+            f"lessons {' and '.join(one.number for one in having)} have an exercise {name}: say which, check({name}, {int(having[0].number)})."
+        )
     every = {name for one in lessons() for name in one.names}
-    raise CourseError(f"no lesson has an exercise {name!r}{meant(name, every)}; your function must bear the exercise's name.")
+    raise CourseError(
+        f"no lesson has an exercise {name!r}{meant(name, every)}; your function must bear the exercise's name."
+    )
 
 
 def published(name, **how):
@@ -57,7 +64,9 @@ def published(name, **how):
         found = load(name, **how)
         _ = found.tokenizer  # which may be what is missing
     except FileProblem as problem:
-        print(f'{problem} (and, once, pip install -e ".[pretrained]"). Until then a small random model takes its place, whose numbers mean nothing.')
+        print(
+            f'{problem} (and, once, pip install -e ".[pretrained]"). Until then a small random model takes its place, whose numbers mean nothing.'
+        )
         return None
     return found
 
@@ -67,7 +76,9 @@ def show(picture, caption=""):
     if _in_notebook():
         from IPython.display import SVG, Image, display
 
-        display(SVG(data=picture._repr_svg_()) if hasattr(picture, "_repr_svg_") else Image(data=_png(picture)))
+        display(
+            SVG(data=picture._repr_svg_()) if hasattr(picture, "_repr_svg_") else Image(data=_png(picture))
+        )
         return
     name = f"{Path(sys.argv[0]).resolve().parent.name}-{show.count + 1}"
     show.count += 1

@@ -19,7 +19,9 @@ def digest(lesson):
 def is_fresh(lesson):
     """Whether lesson.ipynb was made from the lesson as it is now."""
     path = lesson.folder / "lesson.ipynb"
-    return path.exists() and json.loads(path.read_text(encoding="utf-8"))["metadata"].get("minigrad", {}).get("source_sha256") == digest(lesson)
+    return path.exists() and json.loads(path.read_text(encoding="utf-8"))["metadata"].get("minigrad", {}).get(
+        "source_sha256"
+    ) == digest(lesson)
 
 
 def make(chosen):
@@ -46,7 +48,9 @@ def run(lesson):
         "minigrad": {"source_sha256": digest(lesson)},
     }
     where = {"metadata": {"path": str(lesson.folder)}}
-    nbclient.NotebookClient(book, timeout=600, kernel_name="python3", resources=where, coalesce_streams=True).execute()
+    nbclient.NotebookClient(
+        book, timeout=600, kernel_name="python3", resources=where, coalesce_streams=True
+    ).execute()
     for number, cell in enumerate(book.cells):
         cell.id, cell.metadata = f"cell-{number}", {}
     return book
@@ -55,4 +59,6 @@ def run(lesson):
 def import_or_say(*names):
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
-        raise CourseError(f'notebooks are made with jupytext and nbclient, and {missing[0]} is not installed: pip install -e ".[notebook]"')
+        raise CourseError(
+            f'notebooks are made with jupytext and nbclient, and {missing[0]} is not installed: pip install -e ".[notebook]"'
+        )

@@ -20,9 +20,12 @@ class Progress:
 
     def __init__(self, folder):
         self.folder, self.path = Path(folder), Path(folder) / "progress.json"
-        self.healed, self.touched = [], set()  # sentences on what was mended; lessons that this process changes
+        # sentences on what was mended; lessons that this process changes
+        self.healed, self.touched = [], set()
         if self.folder.exists() and not self.folder.is_dir():
-            raise CourseError(f"{self.folder} is a file, and your work needs a folder of that name; rename it, or give another with --folder.")
+            raise CourseError(
+                f"{self.folder} is a file, and your work needs a folder of that name; rename it, or give another with --folder."
+            )
         self.lessons = self._read()
 
     # ------------------------------------------------------------ what is known
@@ -59,7 +62,11 @@ class Progress:
             return ""
         new, gone = [n for n in now if n not in before], [n for n in before if n not in now]
         other = [n for n in now if n in before and before[n] != now[n]]
-        said = [f"{what}: {', '.join(names)}" for what, names in (("new", new), ("gone", gone), ("with another text", other)) if names]
+        said = [
+            f"{what}: {', '.join(names)}"
+            for what, names in (("new", new), ("gone", gone), ("with another text", other))
+            if names
+        ]
         return f"lesson {lesson.number} has changed since you started it ({'; '.join(said)})"
 
     # ------------------------------------------------------------ what happens
@@ -78,8 +85,17 @@ class Progress:
 
     def save(self):
         """Written beside and then put in its place, so that it is never half there; of lessons that another terminal works on, what it wrote."""
-        self.lessons = {**self._read(), **{number: one for number, one in self.lessons.items() if number in self.touched}}
-        text = json.dumps({"about": "what you have done in minigrad's course; you may delete this file", "lessons": self.lessons}, indent=1)
+        self.lessons = {
+            **self._read(),
+            **{number: one for number, one in self.lessons.items() if number in self.touched},
+        }
+        text = json.dumps(
+            {
+                "about": "what you have done in minigrad's course; you may delete this file",
+                "lessons": self.lessons,
+            },
+            indent=1,
+        )
         self.folder.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_suffix(f".{os.getpid()}.tmp")
         beside.write_text(text + "\n", encoding="utf-8")
@@ -89,13 +105,17 @@ class Progress:
             except PermissionError:
                 time.sleep(0.05)
         beside.unlink()
-        raise CourseError(f"{self.path} could not be written; is it open in another program? Nothing of your work is lost.")
+        raise CourseError(
+            f"{self.path} could not be written; is it open in another program? Nothing of your work is lost."
+        )
 
     # ------------------------------------------------------------ reading what may have been edited
 
     def _read(self):
         if self.path.is_dir():
-            raise CourseError(f"{self.path} is a folder; remove it or rename it: your progress is kept in a file of that name.")
+            raise CourseError(
+                f"{self.path} is a folder; remove it or rename it: your progress is kept in a file of that name."
+            )
         if not self.path.exists():
             return {}
         try:
@@ -104,14 +124,22 @@ class Progress:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             kept = free(self.path.with_name("progress.broken.json"))
             os.replace(self.path, kept)
-            self.healed.append(f"progress.json could not be read; it is kept as {kept.name}, and what passes is found again by python -m tutorials check all.")
+            self.healed.append(
+                f"progress.json could not be read; it is kept as {kept.name}, and what passes is found again by python -m tutorials check all."
+            )
             return {}
-        return {number: one for number, one in ((number, self._lesson(number, one)) for number, one in held) if one}
+        return {
+            number: one
+            for number, one in ((number, self._lesson(number, one)) for number, one in held)
+            if one
+        }
 
     def _lesson(self, number, one):
         """A lesson's part, mended; None for one that the course does not have."""
         if number not in {lesson.number for lesson in lessons()} or not isinstance(one, dict):
-            self.healed.append(f"progress.json speaks of a lesson {number!r} that is not in the course; that part is left out.")
+            self.healed.append(
+                f"progress.json speaks of a lesson {number!r} that is not in the course; that part is left out."
+            )
             return None
         pieces, exercises = one.get("pieces"), one.get("exercises")
         exercises = exercises if isinstance(exercises, dict) else {}
@@ -123,10 +151,15 @@ class Progress:
 
     def _exercise(self, number, name, entry):
         entry = entry if isinstance(entry, dict) else {}
-        mended = {key: entry[key] if type(entry.get(key)) is int and entry[key] >= 0 else 0 for key in ("tries", "hints")}
+        mended = {
+            key: entry[key] if type(entry.get(key)) is int and entry[key] >= 0 else 0
+            for key in ("tries", "hints")
+        }
         passed = entry.get("passed") if isinstance(entry.get("passed"), str) else None
         if {**entry, **mended, "passed": passed} != entry:
-            self.healed.append(f"progress.json held something else than expected for {name} of lesson {number}; it was put right.")
+            self.healed.append(
+                f"progress.json held something else than expected for {name} of lesson {number}; it was put right."
+            )
         return {"passed": passed, **mended}
 
 

@@ -6,7 +6,9 @@ import textwrap
 def told(verdict, key, most=3, praised=False):
     """The lines on one exercise; why it matters is said when it passes first."""
     if verdict.right:
-        return f"  ok    {verdict.name}: {verdict.total} of {verdict.total} checks." + ("" if praised else f" {key.why}")
+        return f"  ok    {verdict.name}: {verdict.total} of {verdict.total} checks." + (
+            "" if praised else f" {key.why}"
+        )
     if not verdict.written:
         return f"  ...   {verdict.name} is not written yet."
     lines = [f"  WRONG {verdict.name}: {verdict.passed} of {verdict.total} checks passed."]
@@ -22,7 +24,9 @@ def told(verdict, key, most=3, praised=False):
     if verdict.printed.strip():
         printed = verdict.printed.rstrip().splitlines()
         lines.append("        It printed:")
-        lines += [f"          | {line[:160]}" for line in printed[:8]] + ([f"          | ... {len(printed) - 8} more lines"] if len(printed) > 8 else [])
+        lines += [f"          | {line[:160]}" for line in printed[:8]] + (
+            [f"          | ... {len(printed) - 8} more lines"] if len(printed) > 8 else []
+        )
     return "\n".join(lines)
 
 

@@ -34,15 +34,25 @@ def encode(value):
     data = getattr(value, "data", None)  # a tensor
     array = value if isinstance(value, np.ndarray) else data if isinstance(data, np.ndarray) else None
     if array is None or array.dtype.kind not in KINDS:
-        what = f"an array of {array.dtype}" if array is not None else f"something of the type {type(value).__name__}"
+        what = (
+            f"an array of {array.dtype}"
+            if array is not None
+            else f"something of the type {type(value).__name__}"
+        )
         raise Unreadable(f"it returned {what}, where numbers, arrays, text, or lists of them are expected")
     return {"array": _array(np.asarray(array))}
 
 
 def _array(array):
     if array.nbytes > MOST:
-        raise Unreadable(f"it returned an array of shape {array.shape}, {array.nbytes:,} bytes: far more than is expected")
-    return [array.dtype.str, list(array.shape), base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")]
+        raise Unreadable(
+            f"it returned an array of shape {array.shape}, {array.nbytes:,} bytes: far more than is expected"
+        )
+    return [
+        array.dtype.str,
+        list(array.shape),
+        base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii"),
+    ]
 
 
 def decode(text):

@@ -23,7 +23,8 @@ class Verdict:
     name: str
     passed: int
     total: int
-    problems: list = field(default_factory=list)  # (title of the check, sentence), the first that explains most
+    # (title of the check, sentence), the first that explains most
+    problems: list = field(default_factory=list)
     mistake: str = ""  # the message of the wrong answer that it was recognised as
     written: bool = True
     printed: str = ""
@@ -46,22 +47,38 @@ def judge(key, source, shown="exercise.py"):
 
 def compare(key, outcomes, source="", shown="exercise.py"):
     """The Verdict on the outcomes of an exercise's drivers."""
-    different = [None if o.failed else difference(o.value, e.value, c["tolerance"], labels(c)) for o, e, c in zip(outcomes, key.expected, key.checks, strict=True)]
+    different = [
+        None if o.failed else difference(o.value, e.value, c["tolerance"], labels(c))
+        for o, e, c in zip(outcomes, key.expected, key.checks, strict=True)
+    ]
     bad = [o.failed or bool(d) for o, d in zip(outcomes, different, strict=True)]
     verdict = Verdict(key.name, bad.count(False), len(bad))
     if not any(bad):
         return verdict
-    unwritten = next((o for o in outcomes if o.kind == "NotImplementedError" and o.message.endswith("is not written yet")), None)
+    unwritten = next(
+        (o for o in outcomes if o.kind == "NotImplementedError" and o.message.endswith("is not written yet")),
+        None,
+    )
     if unwritten:
         verdict.written = not unwritten.message.startswith((f"{key.name} ", f"{key.name}."))
-        verdict.problems = [("", f"{unwritten.message}." if not verdict.written else f"It uses another function of your file: {unwritten.message}.")]
+        verdict.problems = [
+            (
+                "",
+                f"{unwritten.message}."
+                if not verdict.written
+                else f"It uses another function of your file: {unwritten.message}.",
+            )
+        ]
         return verdict
     if not any(o.kind == "SyntaxError" for o in outcomes):
         verdict.mistake = recognised(key, outcomes, bad)
     for check, outcome, what, wrong in zip(key.checks, outcomes, different, bad, strict=True):
         if wrong:
-            sentence = told(outcome, source, shown) if outcome.failed else explained(key, check, outcome, what)
-            if sentence not in [said for _, said in verdict.problems]:  # the same error in every check is one problem
+            sentence = (
+                told(outcome, source, shown) if outcome.failed else explained(key, check, outcome, what)
+            )
+            # the same error in every check is one problem
+            if sentence not in [said for _, said in verdict.problems]:
                 verdict.problems.append((check["title"], sentence))
     return verdict
 
@@ -71,12 +88,19 @@ def compare(key, outcomes, source="", shown="exercise.py"):
 
 def recognised(key, outcomes, bad):
     """The message of the wrong answer that gives the same in every check; else of the one that does in the first that failed."""
-    known = [(message, [same(o, w) for o, w in zip(outcomes, theirs, strict=True)], theirs) for message, theirs in key.wrongs]
+    known = [
+        (message, [same(o, w) for o, w in zip(outcomes, theirs, strict=True)], theirs)
+        for message, theirs in key.wrongs
+    ]
     everywhere = [message for message, alike, _ in known if all(alike)]
     if everywhere:
         return everywhere[0]
     first = bad.index(True)
-    there = [message for message, alike, theirs in known if alike[first] and not same(theirs[first], key.expected[first]) and not theirs[first].failed]
+    there = [
+        message
+        for message, alike, theirs in known
+        if alike[first] and not same(theirs[first], key.expected[first]) and not theirs[first].failed
+    ]
     return there[0] if len(there) == 1 else ""
 
 
@@ -95,20 +119,32 @@ def difference(given, right, tolerance, names=(), where=""):
     """A sentence on the first difference of two values, or "". names: what the parts of the whole are called."""
     inside = f"{where}, " if where else ""
     if isinstance(right, list):
-        return _of_lists(given, right, tolerance, names or [f"{inside}result {i + 1}" for i in range(len(right))], where or "the result")
+        return _of_lists(
+            given,
+            right,
+            tolerance,
+            names or [f"{inside}result {i + 1}" for i in range(len(right))],
+            where or "the result",
+        )
     if isinstance(right, dict):
         if not isinstance(given, dict) or given.keys() != right.keys():
             return f"{where or 'the result'} should have the keys {list(right)}, got {list(given) if isinstance(given, dict) else kind(given)}"
         found = (difference(given[name], right[name], tolerance, (), f"{inside}{name}") for name in right)
         return next((sentence for sentence in found if sentence), "")
     if isinstance(right, (str, bool)) or right is None:
-        return "" if type(given) is type(right) and given == right or _truth(given, right) else f"{where or 'the result'} should be {right!r}, got {shortly(given)}"
+        return (
+            ""
+            if type(given) is type(right) and given == right or _truth(given, right)
+            else f"{where or 'the result'} should be {right!r}, got {shortly(given)}"
+        )
     return _numbers(given, right, tolerance, where or "the result")
 
 
 def _of_lists(given, right, tolerance, names, where):
     """The same of lists and tuples."""
-    if not (isinstance(given, list) or isinstance(given, np.ndarray) and given.ndim) or len(given) != len(right):
+    if not (isinstance(given, list) or isinstance(given, np.ndarray) and given.ndim) or len(given) != len(
+        right
+    ):
         got = f"{len(given)}" if isinstance(given, list) else kind(given)
         return f"{where} should be {len(right)} value{'s' * (len(right) != 1)}, got {got}"
     names = names if len(names) == len(right) else [f"result {i + 1}" for i in range(len(right))]
@@ -126,19 +162,34 @@ def labels(check):
     last = driver.body[-1]
     if isinstance(last, ast.Return) and isinstance(last.value, (ast.Tuple, ast.List)):
         texts = [ast.unparse(part).replace("my.", "") for part in last.value.elts]
-        return [text if len(text) <= 50 and "*" not in text[:1] else f"result {i + 1}" for i, text in enumerate(texts)]
+        return [
+            text if len(text) <= 50 and "*" not in text[:1] else f"result {i + 1}"
+            for i, text in enumerate(texts)
+        ]
     return ()
 
 
 def _truth(given, right):
-    return isinstance(right, bool) and isinstance(given, (np.bool_, np.ndarray)) and np.shape(given) == () and given.dtype == bool and bool(given) == right
+    return (
+        isinstance(right, bool)
+        and isinstance(given, (np.bool_, np.ndarray))
+        and np.shape(given) == ()
+        and given.dtype == bool
+        and bool(given) == right
+    )
 
 
 def _numbers(given, right, tolerance, where):
     """The same of numbers and arrays."""
     if given is None:
         return f"{where} is None: the function returns nothing. Is the `return` missing?"
-    if isinstance(given, list) and len(given) > 1 and not isinstance(given[0], list) and np.shape(given[0]) == np.shape(right) and not difference(given[0], right, tolerance):
+    if (
+        isinstance(given, list)
+        and len(given) > 1
+        and not isinstance(given[0], list)
+        and np.shape(given[0]) == np.shape(right)
+        and not difference(given[0], right, tolerance)
+    ):
         return f"{where} is {len(given)} values, of which the first is right: return that one alone"
     if isinstance(given, (str, dict, bool)) or isinstance(given, list) and not _arrayable(given):
         return f"{where} should be {'a number' if np.ndim(right) == 0 else f'an array of shape {np.shape(right)}'}, got {kind(given)}"
@@ -148,14 +199,24 @@ def _numbers(given, right, tolerance, where):
     if given.shape != right.shape:
         return f"{where} has the shape {given.shape}; it should be {right.shape}{_shape_hint(given, right)}"
     if (right.dtype.kind == "b") != (given.dtype.kind == "b"):
-        return f"{where} should hold {'booleans' if right.dtype.kind == 'b' else 'numbers'}, got {given.dtype}"
+        return (
+            f"{where} should hold {'booleans' if right.dtype.kind == 'b' else 'numbers'}, got {given.dtype}"
+        )
     if not right.size:
         return ""
-    finite = np.isfinite(given) | (given == right) | (np.isnan(given) & np.isnan(right)) if right.dtype.kind in "fc" else np.isfinite(given)
+    finite = (
+        np.isfinite(given) | (given == right) | (np.isnan(given) & np.isnan(right))
+        if right.dtype.kind in "fc"
+        else np.isfinite(given)
+    )
     scale = max(np.abs(right[np.isfinite(right)]).max(initial=0), FLOOR) if right.dtype.kind != "b" else 1
     with np.errstate(all="ignore"):
-        near = np.abs(np.where(np.isfinite(right), given - 1.0 * right, 0)) <= (tolerance * scale if right.dtype.kind in "fc" else 0)
-    wrong = ~(finite & np.where(np.isfinite(right), near, (given == right) | (np.isnan(given) & np.isnan(right))))
+        near = np.abs(np.where(np.isfinite(right), given - 1.0 * right, 0)) <= (
+            tolerance * scale if right.dtype.kind in "fc" else 0
+        )
+    wrong = ~(
+        finite & np.where(np.isfinite(right), near, (given == right) | (np.isnan(given) & np.isnan(right)))
+    )
     if not wrong.any():
         return ""
     return _first(given, right, wrong, where)
@@ -209,14 +270,28 @@ def _looks(a, n):
         return f". It is {number(factor)} times what it should be"
     shift = (a - n).mean()
     if a.size > 1 and close(a - shift):
-        return f". It is too large by {number(shift)} everywhere" if shift > 0 else f". It is too small by {number(-shift)} everywhere"
-    if a.size > 2 and np.abs(a - n).max() > 1e-3 * scale and np.abs(np.sort(a, axis=None) - np.sort(n, axis=None)).max() <= 1e-6 * scale:
+        return (
+            f". It is too large by {number(shift)} everywhere"
+            if shift > 0
+            else f". It is too small by {number(-shift)} everywhere"
+        )
+    if (
+        a.size > 2
+        and np.abs(a - n).max() > 1e-3 * scale
+        and np.abs(np.sort(a, axis=None) - np.sort(n, axis=None)).max() <= 1e-6 * scale
+    ):
         return ". The numbers are right, their order is not"
     return ""
 
 
 def _shape_hint(given, right):
-    if given.ndim < right.ndim and given.size and right.size % given.size == 0 and given.ndim == right.ndim - 1 and right.size == given.size:
+    if (
+        given.ndim < right.ndim
+        and given.size
+        and right.size % given.size == 0
+        and given.ndim == right.ndim - 1
+        and right.size == given.size
+    ):
         return " (a reduction without keepdims=True?)"
     if given.shape == right.shape[::-1]:
         return " (transposed?)"
@@ -229,7 +304,11 @@ def number(x):
 
 def kind(value):
     words = {type(None): "None", str: "text", bool: "a boolean", list: "a list or tuple", dict: "a dict"}
-    return words.get(type(value)) or (f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a value of type {type(value).__name__}")
+    return words.get(type(value)) or (
+        f"an array of shape {value.shape}"
+        if isinstance(value, np.ndarray)
+        else f"a value of type {type(value).__name__}"
+    )
 
 
 def shortly(value):
@@ -277,13 +356,22 @@ def told(outcome, source, shown):
     message = " ".join(outcome.message.split())
     mismatch = re.search(r"with gufunc signature .* \(size (\d+) is different from (\d+)\)", message)
     if mismatch:
-        message = f"the two factors of a matrix product do not fit: {mismatch[1]} and {mismatch[2]} should be equal"
+        message = (
+            f"the two factors of a matrix product do not fit: {mismatch[1]} and {mismatch[2]} should be equal"
+        )
     if outcome.kind == "AttributeError" and "module 'my'" in message:
-        return sentence(f"{message.replace(chr(39) + 'my' + chr(39), shown)}: is the function's name as it was in the stub?")
+        return sentence(
+            f"{message.replace(chr(39) + 'my' + chr(39), shown)}: is the function's name as it was in the stub?"
+        )
     if outcome.kind == "SystemExit":
-        return sentence("it calls exit(), which ends the program: take that out") + _line(outcome, source, shown)
+        return sentence("it calls exit(), which ends the program: take that out") + _line(
+            outcome, source, shown
+        )
     nothing = " Does every function of yours return something?" if "NoneType" in message else ""
-    where = _line(outcome, source, shown) or " It was raised where the check looks at what your function returned."
+    where = (
+        _line(outcome, source, shown)
+        or " It was raised where the check looks at what your function returned."
+    )
     return f"{sentence(f'{outcome.kind}: {message}' if message else outcome.kind)}{nothing}{where}"
 
 
@@ -300,5 +388,8 @@ def _line(outcome, source, shown):
 def sentence(text):
     """Begins with a capital and ends with a mark."""
     first = text.split(" ", 1)[0]
-    code = len(first) == 1 and first != "a" or any(c in first for c in "./=()[]_'`")  # a name is left as it is
-    return f"{text[:1] if code else text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
+    # a name is left as it is
+    code = len(first) == 1 and first != "a" or any(c in first for c in "./=()[]_'`")
+    return (
+        f"{text[:1] if code else text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
+    )
