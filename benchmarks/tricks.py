@@ -10,7 +10,7 @@ from benchmarks import gpt
 from benchmarks.case import Case, Side
 from minigrad import definitions, optim
 from minigrad import functional as F
-from minigrad.autograd import defkernel
+from minigrad.engine.table import defkernel
 from minigrad.kernels.products import sum_of_rows
 
 

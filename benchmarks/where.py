@@ -15,7 +15,8 @@ from unittest import mock
 
 from benchmarks.case import GEMMS
 from benchmarks.measure import limit_threads
-from minigrad import _tensor, autograd, optim
+from minigrad import optim
+from minigrad.engine import graph, recording, reverse_pass, tensor
 from minigrad.nn import utils
 
 HEADER = ("what", "calls", "forward ms", "backward ms", "share")
@@ -93,10 +94,10 @@ def measured(module, case, threads, steps):
 
 def doors(module):
     """(owner, attribute, part, name) of all that gets a clock. `module` is the job's, which may have clipping by its own name."""
-    for owner in holders(_tensor.record):
-        yield owner, "record", "forward", lambda fun, *_: autograd.name_of(fun)
-    yield autograd, "vjp", "backward", lambda node, *_: node.name
-    yield _tensor.Tensor, "backward", "other", "the reverse pass: order, sums"
+    for owner in holders(recording.record):
+        yield owner, "record", "forward", lambda fun, *_: graph.name_of(fun)
+    yield reverse_pass, "vjp", "backward", lambda node, *_: node.name
+    yield tensor.Tensor, "backward", "other", "the reverse pass: order, sums"
     for owner in {module, *holders(utils.clip_grad_norm_)}:
         if hasattr(owner, "clip_grad_norm_"):
             yield owner, "clip_grad_norm_", "other", "clipping"

@@ -1,22 +1,23 @@
 """minigrad: an autograd engine to learn from, and PyTorch's names for what is built on it. Importing it loads NumPy only."""
 
-from minigrad._tensor import (
-    Tensor, apply, as_tensor, bool_, float32, float64, get_default_dtype, int64, set_default_dtype,
-)  # fmt: skip
-from minigrad.autograd import defkernel, defvjp, defvjp_each
+from minigrad.engine.tensor import Tensor
+from minigrad.engine.recording import apply, as_tensor
+from minigrad.engine.array_functions import bool_, float32, float64, get_default_dtype, int64, set_default_dtype  # fmt: skip
+from minigrad.engine.table import defkernel, defvjp, defvjp_each
 from minigrad.creation import *
 from minigrad.functions import *
 from minigrad.modes import definitions, enable_grad, inference_mode, is_grad_enabled, no_grad
 from minigrad.random import initial_seed, manual_seed
-from minigrad.reverse import grad
+from minigrad.engine.backward import grad
 
-from minigrad import explain, operators  # attaches + and += to Tensor
+from minigrad.engine import errors, operators  # attaches + and += to Tensor
 
-from minigrad import ops, functional, kernels  # these fill the table of rules
-from minigrad.primitives import dispatched
+from minigrad.engine import rules
+from minigrad import functional, kernels  # these fill the table of rules
+from minigrad.engine.array_functions import dispatched
 from minigrad.functional import definition, dropout, gelu, log_softmax, logsumexp, softmax
-from minigrad.recompute import checkpoint
-from minigrad.anomaly import detect_anomaly
+from minigrad.engine.recompute import checkpoint
+from minigrad.engine.anomaly import detect_anomaly
 
 __version__ = "0.1.0"
 # not as names of their own: a * would hide Python's
@@ -31,4 +32,4 @@ def __getattr__(name):
         return importlib.import_module(f"minigrad.{name}")
     if name in _DTYPES:
         return _DTYPES[name]
-    raise explain.Missing(__name__, name)
+    raise errors.Missing(__name__, name)

@@ -6,7 +6,7 @@ the weight of each: the loss is a mean over what the *whole* has to predict, so 
 one, or one with much padding) counts less. 1/N for each is right only where all are of one size.
 """
 
-from minigrad._tensor import Tensor
+from minigrad.engine.tensor import Tensor
 
 
 def cut(recipe, batch, parts):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from minigrad import saving
-from minigrad._tensor import Tensor
+from minigrad.engine.tensor import Tensor
 from minigrad.health import sick_weights
 from minigrad.trainer import TrainingError
 

@@ -6,7 +6,9 @@ Shapes are given as numbers or as a tuple. Floats are float32 unless a dtype is 
 import numpy as np
 
 from minigrad import random
-from minigrad._tensor import Tensor, as_tensor, get_default_dtype
+from minigrad.engine.array_functions import get_default_dtype
+from minigrad.engine.recording import as_tensor
+from minigrad.engine.tensor import Tensor
 
 __all__ = [
     "tensor", "from_numpy", "zeros", "ones", "empty", "full", "arange", "linspace", "eye", "randn", "rand", "randint", "randperm",

@@ -14,9 +14,9 @@ import hashlib
 import numpy as np
 
 from minigrad import random
-from minigrad._tensor import Tensor
-from minigrad.autograd import clock
-from minigrad.reverse import backward_each
+from minigrad.engine.backward import backward_each
+from minigrad.engine.graph import clock
+from minigrad.engine.tensor import Tensor
 from minigrad.trainer import TrainingError
 
 BUCKET_BYTES = 2**20  # gradients travel in pieces of about this size: see "Buckets" in lesson 19

@@ -7,11 +7,12 @@ import functools
 
 import numpy as np
 
-from minigrad import autograd, explain
-from minigrad._tensor import Tensor, apply, as_tensor
+from minigrad.engine import errors, graph
+from minigrad.engine.backward import grad as gradients
+from minigrad.engine.recording import apply, as_tensor
+from minigrad.engine.tensor import Tensor
 from minigrad.functions import stack
 from minigrad.modes import enable_grad
-from minigrad.reverse import grad as gradients
 
 
 def grad(func, argnums=0, has_aux=False):
@@ -248,9 +249,9 @@ def _needs_history(y, own):
     mine = {id(x) for x in _leaves(list(own)) if x.node is None}
     if y.node is None:
         return id(y) not in mine
-    nodes = autograd.oldest_first([y.node])
+    nodes = graph.oldest_first([y.node])
     return any(
-        p is not None and type(p) is not autograd.Node and id(p) not in mine
+        p is not None and type(p) is not graph.Node and id(p) not in mine
         for node in nodes
         for p in node.parents
     )
@@ -270,4 +271,4 @@ def _describe(value):
 
 
 def __getattr__(name):
-    raise explain.Missing(__name__, name)
+    raise errors.Missing(__name__, name)

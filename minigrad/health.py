@@ -10,8 +10,8 @@ import numpy as np
 
 from minigrad import random
 from minigrad.accumulation import cut
-from minigrad.anomaly import AnomalyError, detect_anomaly
-from minigrad.autograd import name_of
+from minigrad.engine.anomaly import AnomalyError, detect_anomaly
+from minigrad.engine.graph import name_of
 from minigrad.modes import Mode, current_module, no_grad, tracing
 
 NORMS, DEAD, WARNINGS = "gradient norm by layer", "dead units", "warnings"  # keys in a row

@@ -1,6 +1,6 @@
 """PyTorch's import path torch.linalg: matrices and norms. Nothing is defined here."""
 
-from minigrad import explain
+from minigrad.engine import errors
 from minigrad.functions import linalg
 
 __all__ = [
@@ -15,4 +15,4 @@ matrix_norm, vector_norm, diagonal = linalg.matrix_norm, linalg.vector_norm, lin
 
 
 def __getattr__(name):
-    raise explain.Missing(__name__, name)
+    raise errors.Missing(__name__, name)

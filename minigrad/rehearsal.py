@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from minigrad import nn, viz
-from minigrad.autograd import name_of
+from minigrad.engine.graph import name_of
 from minigrad.health import layer_of
 from minigrad.machine import peak_memory
 from minigrad.modes import Mode, tracing

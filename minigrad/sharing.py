@@ -11,9 +11,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from minigrad import random
-from minigrad._tensor import Tensor
+from minigrad.engine.backward import grad
+from minigrad.engine.tensor import Tensor
 from minigrad.machine import blas_threads
-from minigrad.reverse import grad
 
 
 class Sharing:

@@ -12,9 +12,9 @@ import zlib
 import numpy as np
 
 from minigrad import optim, random
-from minigrad._tensor import Tensor
 from minigrad.accumulation import backward_in_parts, cut
 from minigrad.data.loader import nan_in
+from minigrad.engine.tensor import Tensor
 from minigrad.health import first_bad
 from minigrad.machine import keep_freed_memory, peak_memory
 from minigrad.nn.utils import clip_grad_norm_

@@ -6,7 +6,8 @@ import threading
 import numpy as np
 
 import minigrad as mg
-from minigrad.autograd import RULES, Node
+from minigrad.engine.graph import Node
+from minigrad.engine.table import RULES
 
 
 def nodes(*outputs):

@@ -5,7 +5,7 @@ import pytest
 
 import minigrad as mg
 import minigrad.nn.functional as F
-from minigrad.anomaly import AnomalyError
+from minigrad.engine.anomaly import AnomalyError
 from models.transformer import Transformer
 
 

@@ -18,7 +18,8 @@ from oracle import near, refuses
 import minigrad as mg
 from minigrad import functional as F
 from minigrad import functions, linalg, nn
-from minigrad._tensor import FROM_NUMPY, Tensor
+from minigrad.engine.operators import FROM_NUMPY
+from minigrad.engine.tensor import Tensor
 from minigrad.functions.spelling import either_spelling
 from minigrad.gradcheck import gradcheck
 from minigrad.nn import samples as nn_samples

@@ -9,8 +9,9 @@ from helpers import row_of
 from oracle import leaf, refuses
 
 import minigrad as mg
-from minigrad import autograd, nn
 from minigrad import functional as F
+from minigrad import nn
+from minigrad.engine import graph, table
 from minigrad.gradcheck import (
     HYPOTHESES,
     Evidence,
@@ -301,10 +302,10 @@ def test_an_error_carries_the_report_and_the_diagnoses():
 
 def spoil(fun, wrong, position=0):
     """The table with wrong(gradient, g, y, *args) in the place of one rule."""
-    rules = list(autograd.RULES[fun].rules)
+    rules = list(table.RULES[fun].rules)
     right = rules[position]
     rules[position] = lambda g, y, *args, **kwargs: wrong(right(g, y, *args, **kwargs), g)
-    return row_of(fun, autograd.Row(fun, tuple(rules)))
+    return row_of(fun, table.Row(fun, tuple(rules)))
 
 
 def model(x, w):
@@ -343,13 +344,13 @@ def test_faults_of_the_engine_are_named(how):
 
 
 def test_a_rule_that_loses_its_history_is_named_at_the_second_order():
-    lost = autograd.Row(np.tanh, (lambda g, y, _x: g * (1 - mg.as_tensor(y).data ** 2),))
+    lost = table.Row(np.tanh, (lambda g, y, _x: g * (1 - mg.as_tensor(y).data ** 2),))
     with row_of(np.tanh, lost):
         assert gradcheck(model, [of(X), of(W)])
         with pytest.raises(GradcheckError) as caught:
             gradgradcheck(model, [of(X), of(W)])
     assert caught.value.diagnoses[0].name == "values constant" and "Op: tanh" in str(caught.value)
-    lost = autograd.Row(np.tanh, (lambda g, y, _x: mg.as_tensor(g).data * (1 - y * y),))
+    lost = table.Row(np.tanh, (lambda g, y, _x: mg.as_tensor(g).data * (1 - y * y),))
     with row_of(np.tanh, lost), pytest.raises(GradcheckError) as caught:
         gradgradcheck(lambda x: mg.tanh(x) ** 2, [of(X)])
     assert caught.value.diagnoses[0].name == "g constant"
@@ -402,7 +403,7 @@ def test_locate_finds_a_wrong_kernel_and_steps_inside_definitions():
         return F.softmax(x).exp().sum()
 
     right = F.softmax.kernel
-    wrong = autograd.KernelRow(right.definition, right.forward, lambda g, y, *rest: (g * y, None))
+    wrong = table.KernelRow(right.definition, right.forward, lambda g, y, *rest: (g * y, None))
     with row_of(right.forward, wrong):
         found = locate(loss, of(X))
     assert (
@@ -429,7 +430,7 @@ def test_locate_on_a_ready_loss_knows_the_line_if_it_was_recorded():
 def test_locate_computes_again_what_the_graph_has_let_go():
     x = of(X)
     loss = (x + 1).exp().sum()  # add reads neither argument; sum not even the shape's numbers
-    assert any(isinstance(arg, autograd.Node) for arg in loss.node.args)
+    assert any(isinstance(arg, graph.Node) for arg in loss.node.args)
     with spoil(np.sum, lambda d, g: 3 * d):
         found = locate(loss)
     assert found.name == "sum" and found.diagnoses[0].name == "factor"
@@ -477,7 +478,7 @@ def test_locate_in_a_whole_module():
     right = F.gelu.kernel
     with row_of(
         right.forward,
-        autograd.KernelRow(right.definition, right.forward, lambda *a: (right.backward(*a)[0] * 0.5, None)),
+        table.KernelRow(right.definition, right.forward, lambda *a: (right.backward(*a)[0] * 0.5, None)),
     ):
         found = locate(lambda x: net(x).sum(), of(X))
         with pytest.raises(GradcheckError, match="Op: gelu"):
@@ -540,7 +541,7 @@ def test_values_are_compared_with_a_reference(ours, right, words):
 
 def test_every_term_of_a_rule_is_dropped_once():
     def of_rule(fun, i=0):
-        return [term for term, _ in without_a_term(autograd.RULES[fun].rules[i])]
+        return [term for term, _ in without_a_term(table.RULES[fun].rules[i])]
 
     assert (
         of_rule(np.tanh) == ["- y * y", "1"]
@@ -555,7 +556,7 @@ def test_nearly_all_mutants_are_caught_and_diagnosed_rightly():
     # a share of the functions, so that this takes seconds; `python -m minigrad.gradcheck --mutations` runs them all
     funs = [np.multiply, np.true_divide, np.power, np.tanh, np.matmul, np.where, np.amax, np.prod,
             F.softmax.kernel.forward, F.linear.kernel.forward,
-            F.normalized.kernel.forward, np.reshape, autograd.take_item, np.linalg.solve]  # fmt: skip
+            F.normalized.kernel.forward, np.reshape, graph.take_item, np.linalg.solve]  # fmt: skip
     found = mutations.reached([*SAMPLES, *mutations.SQUARE])
     verdicts = [
         mutations.judge(m, found[fun][0]) for fun in funs for m in spoiling.mutants(fun, found[fun][1])
@@ -566,7 +567,7 @@ def test_nearly_all_mutants_are_caught_and_diagnosed_rightly():
 
 
 def test_the_mutation_run_prints_what_it_counts(monkeypatch, capsys):
-    only = {fun: autograd.RULES[fun] for fun in (np.exp, np.add, np.floor)}
+    only = {fun: table.RULES[fun] for fun in (np.exp, np.add, np.floor)}
     monkeypatch.setattr(mutations, "rows", lambda: only)
     monkeypatch.setattr(
         mutations,

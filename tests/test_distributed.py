@@ -14,7 +14,7 @@ from oracle import same
 
 import minigrad as mg
 from minigrad import distributed, job, nn
-from minigrad.reverse import backward_each
+from minigrad.engine.backward import backward_each
 from minigrad.trainer import TrainingError
 from models.gpt import GPT
 

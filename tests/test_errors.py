@@ -14,7 +14,7 @@ from oracle import leaf, refuses
 
 import minigrad as mg
 from minigrad import functional as F
-from minigrad.autograd import Row
+from minigrad.engine.table import Row
 from minigrad.gradcheck import GradcheckError, gradcheck
 
 attend = F.scaled_dot_product_attention

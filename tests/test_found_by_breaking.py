@@ -11,9 +11,9 @@ from oracle import leaf, near, same
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import func, nn, optim, random, saving, train
-from minigrad._tensor import apply
-from minigrad.autograd import RULES, Row
 from minigrad.data import BPE, Characters
+from minigrad.engine.recording import apply
+from minigrad.engine.table import RULES, Row
 from models import recipes
 
 

@@ -16,9 +16,11 @@ from oracle import leaf, near, refuses, same
 import minigrad as mg
 from minigrad import functional as F
 from minigrad import functions as public
-from minigrad import primitives
-from minigrad._tensor import CONSTANT, FROM_NUMPY, Tensor, apply
-from minigrad.autograd import RULES, Row
+from minigrad.engine import array_functions
+from minigrad.engine.operators import FROM_NUMPY
+from minigrad.engine.recording import apply
+from minigrad.engine.table import CONSTANT, RULES, Row
+from minigrad.engine.tensor import Tensor
 
 # ---------------------------------------------------------------- 1-4: accumulation and order
 
@@ -899,4 +901,6 @@ def test_a_rule_of_the_wrong_shape_is_named():
 
 def test_primitives_speak_numpys_protocol():
     x = leaf(3)
-    assert primitives.relu(x).node.fun is primitives.relu and isinstance(primitives.relu(x.data), np.ndarray)
+    assert array_functions.relu(x).node.fun is array_functions.relu and isinstance(
+        array_functions.relu(x.data), np.ndarray
+    )

@@ -11,7 +11,7 @@ from oracle import gradients, leaf, near, refuses, same
 import minigrad as mg
 from minigrad import functional as F
 from minigrad import nn, optim
-from minigrad.autograd import Node
+from minigrad.engine.graph import Node
 from minigrad.nn import init
 from models.samples import Call
 from models.transformer import Transformer

@@ -17,10 +17,10 @@ from oracle import leaf, refuses
 
 import minigrad as mg
 import minigrad.nn.functional as F
-from minigrad import autograd, nn
-from minigrad import primitives as p
-from minigrad._tensor import CONSTANT
-from minigrad.autograd import RULES, KernelRow, Row
+from minigrad import nn
+from minigrad.engine import array_functions as p
+from minigrad.engine import graph
+from minigrad.engine.table import CONSTANT, RULES, KernelRow, Row
 from minigrad.viz import stepper
 from minigrad.viz.formulas import FORMULAS, letters_of, mathml, rule_for_reader
 from minigrad.viz.page import plain
@@ -75,7 +75,7 @@ COMPUTABLE = [fun for fun, row in ROWS if type(row) is Row and isinstance(fun, n
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("fun", [fun for fun, _ in ROWS], ids=autograd.name_of)
+@pytest.mark.parametrize("fun", [fun for fun, _ in ROWS], ids=graph.name_of)
 def test_every_row_has_a_formula_or_a_derivation_for_each_argument_and_its_source(fun):
     row, shown = RULES[fun], rule_for_reader(fun)
     assert fun in FORMULAS, f"minigrad/viz/formulas.py has no formula for {fun.__name__}"
@@ -92,7 +92,7 @@ def test_every_row_has_a_formula_or_a_derivation_for_each_argument_and_its_sourc
         assert there[int(line) - 1].strip() == source["text"].splitlines()[0].strip()
 
 
-@pytest.mark.parametrize("fun", COMPUTABLE, ids=autograd.name_of)
+@pytest.mark.parametrize("fun", COMPUTABLE, ids=graph.name_of)
 def test_formulas_are_true(fun):
     known, row = FORMULAS[fun], RULES[fun]
     rng, letters = np.random.default_rng(3), [letter for letter in letters_of(row) if letter in ("x", "y")]
@@ -114,7 +114,7 @@ def test_formulas_are_true(fun):
         )
 
 
-@pytest.mark.parametrize("fun", [fun for fun, _ in ROWS], ids=autograd.name_of)
+@pytest.mark.parametrize("fun", [fun for fun, _ in ROWS], ids=graph.name_of)
 def test_the_letter_of_the_result_is_no_arguments(fun):
     shown = rule_for_reader(fun)
     assert shown["result"] not in shown["letters"]
@@ -421,7 +421,7 @@ def test_numbers_on_the_page_are_the_engines(small_page):
         )
         card = page.inner_text("#card")
         assert (
-            "minigrad/ops.py" in card
+            "minigrad/engine/rules.py" in card
             and "defvjp(np.multiply" in card
             and "from (2,) back to one number" in card
         )

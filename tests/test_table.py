@@ -11,10 +11,12 @@ from helpers import functions, nodes, row_of
 from oracle import gradients, leaf, near, same
 
 import minigrad as mg
-from minigrad import autograd, ops, primitives
 from minigrad import functional as F
-from minigrad._tensor import CONSTANT, Tensor, apply
-from minigrad.autograd import RULES, EachRow, KernelRow, Row, name_of, take_item
+from minigrad.engine import array_functions, reverse_pass, rules
+from minigrad.engine.graph import name_of, take_item
+from minigrad.engine.recording import apply
+from minigrad.engine.table import CONSTANT, RULES, EachRow, KernelRow, Row
+from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck import gradcheck, mutations
 from minigrad.gradcheck.mutations import FLAT, judge_engine, noticed, why_equivalent
 from minigrad.gradcheck.spoiling import ENGINES, mutants
@@ -76,8 +78,8 @@ def test_gradcheck(sample, order):
 
 @samples
 def test_float32_stays_float32_in_values_gradients_and_rules(sample, monkeypatch):
-    fit = autograd.fit
-    monkeypatch.setattr(autograd, "fit", lambda g, *rest: note(g) or fit(g, *rest))
+    fit = reverse_pass.fit
+    monkeypatch.setattr(reverse_pass, "fit", lambda g, *rest: note(g) or fit(g, *rest))
     widened = set()
 
     def note(g):
@@ -197,7 +199,7 @@ value(
 )
 value(
     "softplus",
-    lambda x: apply(primitives.softplus, x),
+    lambda x: apply(array_functions.softplus, x),
     lambda x: every(lambda x: math.log1p(math.exp(x)), x),
     (3, 4),
 )
@@ -214,7 +216,7 @@ value("divide", lambda x, y: x / y, lambda x, y: every(lambda x, y: x / y, x, y)
 value("power", lambda x, y: x**y, lambda x, y: every(math.pow, x, y), *_both)
 value(
     "quotient",
-    lambda x, y: apply(primitives.quotient, x, y),
+    lambda x, y: apply(array_functions.quotient, x, y),
     lambda x, y: every(lambda x, y: x / y, x, y),
     *_both,
 )
@@ -344,7 +346,7 @@ value(
     lambda x: places((3, 2), lambda i, j: x[(2, 0, 2)[i], 3 - 2 * j]),
     (3, 4),
 )
-value("scatter_add", lambda x: apply(primitives.scatter_add, x, np.array([1, 0, 1]), (3, 4)), lambda x: np.array([x[1], x[0] + x[2], 0 * x[0]]), (3, 4))  # fmt: skip
+value("scatter_add", lambda x: apply(array_functions.scatter_add, x, np.array([1, 0, 1]), (3, 4)), lambda x: np.array([x[1], x[0] + x[2], 0 * x[0]]), (3, 4))  # fmt: skip
 value("concatenate", lambda x, y: mg.concatenate([x, y], 1), lambda x, y: places((2, 5), lambda i, j: x[i, j] if j < 3 else y[i, j - 3]), (2, 3), (2, 2))  # fmt: skip
 value(
     "cat",
@@ -510,7 +512,7 @@ def test_functions_without_a_slope_record_nothing(fun):
 
 def test_erf_is_good_to_the_last_digits():
     x = np.linspace(-7, 7, 4001)
-    near(primitives.erf(x), every(math.erf, x), tolerance=1e-15)
+    near(array_functions.erf(x), every(math.erf, x), tolerance=1e-15)
 
 
 # ---------------------------------------------------------------- kernels
@@ -632,7 +634,7 @@ DIFFER = {"transpose", "var", "std", "max", "min", "repeat", "split", "size", "s
 def test_rules_use_no_name_that_means_one_thing_in_numpy_and_another_in_torch():
     used = [
         node
-        for node in ast.walk(ast.parse(inspect.getsource(ops)))
+        for node in ast.walk(ast.parse(inspect.getsource(rules)))
         if isinstance(node, ast.Attribute) and node.attr in DIFFER
     ]
     # NumPy's own function means NumPy's meaning

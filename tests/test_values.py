@@ -383,8 +383,8 @@ class Small(Module):
     ],
 )
 def test_24_a_training_step_holds_no_float64_anywhere(make, monkeypatch):
-    seen, fit = set(), mg.autograd.fit
-    monkeypatch.setattr(mg.autograd, "fit", lambda g, *rest: seen.add(g.dtype) or fit(g, *rest))
+    seen, fit = set(), mg.engine.reverse_pass.fit
+    monkeypatch.setattr(mg.engine.reverse_pass, "fit", lambda g, *rest: seen.add(g.dtype) or fit(g, *rest))
     model = Small()
     optimizer = make(model.parameters())
     for _ in range(2):

@@ -3,8 +3,9 @@
 import math
 
 from minigrad import functions as f
-from minigrad import primitives
-from minigrad._tensor import Tensor, apply, as_tensor
+from minigrad.engine import array_functions
+from minigrad.engine.recording import apply, as_tensor
+from minigrad.engine.tensor import Tensor
 from minigrad.functional.tiers import definition
 
 # ---------------------------------------------------------------- over an axis
@@ -78,7 +79,7 @@ def elu(x, alpha=1.0):
 @f.either_spelling
 def softplus(x, beta=1.0, threshold=20.0):
     """log(1 + exp(beta x)) / beta, a smooth relu. `threshold` is there for PyTorch's sake: this form is exact everywhere."""
-    return apply(primitives.softplus, as_tensor(x) * beta) / beta
+    return apply(array_functions.softplus, as_tensor(x) * beta) / beta
 
 
 @f.either_spelling

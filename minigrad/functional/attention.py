@@ -6,7 +6,8 @@ import numpy as np
 
 from minigrad import functions as f
 from minigrad import random
-from minigrad._tensor import Tensor, as_tensor
+from minigrad.engine.recording import as_tensor
+from minigrad.engine.tensor import Tensor
 from minigrad.functional.layers import dropout_scale
 from minigrad.functional.tiers import definition
 

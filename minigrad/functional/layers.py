@@ -6,7 +6,8 @@ import numpy as np
 
 from minigrad import functions as f
 from minigrad import random
-from minigrad._tensor import Tensor, as_tensor, floating
+from minigrad.engine.recording import as_tensor, floating
+from minigrad.engine.tensor import Tensor
 from minigrad.functional.tiers import definition
 from minigrad.functions.shape import padded
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from minigrad import functions as f
-from minigrad._tensor import as_tensor
+from minigrad.engine.recording import as_tensor
 from minigrad.functional.activations import log_softmax, softplus
 from minigrad.functional.layers import cosine_similarity
 from minigrad.functional.tiers import definition

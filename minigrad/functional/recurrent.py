@@ -6,7 +6,7 @@ keep (T, B, 1), boolean: where it is False a sequence has no such step, and its 
 """
 
 from minigrad import functions as f
-from minigrad._tensor import as_tensor
+from minigrad.engine.recording import as_tensor
 from minigrad.functional.layers import linear
 from minigrad.functional.tiers import definition
 

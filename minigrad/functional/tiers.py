@@ -2,7 +2,8 @@
 
 import functools
 
-from minigrad._tensor import NONE, Tensor, compute, floating, record
+from minigrad.engine.recording import NONE, compute, floating, record
+from minigrad.engine.tensor import Tensor
 from minigrad.modes import readable, recording, tracing
 
 _SPELLINGS = {"dim": "axis", "input": "x", "target": "targets"}

@@ -4,8 +4,10 @@ import functools
 
 import numpy as np
 
-from minigrad import primitives
-from minigrad._tensor import FROM_NUMPY, Tensor, apply, as_tensor, floating
+from minigrad.engine import array_functions
+from minigrad.engine.operators import FROM_NUMPY
+from minigrad.engine.recording import apply, as_tensor, floating
+from minigrad.engine.tensor import Tensor
 from minigrad.functions.spelling import NO_GPU, public
 
 __all__ = []  # filled by @public
@@ -14,7 +16,7 @@ __all__ = []  # filled by @public
 
 
 _OF_WHOLE_NUMBERS = {  # those that give whole numbers, or truth values, for whole numbers
-    np.absolute, np.negative, np.sign, np.floor, np.ceil, np.trunc, np.square, primitives.relu, np.isnan, np.isinf, np.isfinite, np.logical_not,
+    np.absolute, np.negative, np.sign, np.floor, np.ceil, np.trunc, np.square, array_functions.relu, np.isnan, np.isinf, np.isfinite, np.logical_not,
 }  # fmt: skip
 
 
@@ -56,10 +58,10 @@ sign = _elementwise(np.sign)
 floor = _elementwise(np.floor)
 ceil = _elementwise(np.ceil)
 trunc = _elementwise(np.trunc)
-sigmoid = _elementwise(primitives.sigmoid)
-erf = _elementwise(primitives.erf)
-erfc = _elementwise(primitives.erfc)
-relu = _elementwise(primitives.relu)
+sigmoid = _elementwise(array_functions.sigmoid)
+erf = _elementwise(array_functions.erf)
+erfc = _elementwise(array_functions.erfc)
+relu = _elementwise(array_functions.relu)
 isnan = _elementwise(np.isnan)
 isinf = _elementwise(np.isinf)
 isfinite = _elementwise(np.isfinite)

@@ -5,8 +5,10 @@ An index is whole numbers, a tensor or an array. (x[...] itself is Tensor.__geti
 
 import numpy as np
 
-from minigrad import primitives
-from minigrad._tensor import FROM_NUMPY, Tensor, apply, as_tensor
+from minigrad.engine import array_functions
+from minigrad.engine.operators import FROM_NUMPY
+from minigrad.engine.recording import apply, as_tensor
+from minigrad.engine.tensor import Tensor
 from minigrad.functions.elementwise import where
 from minigrad.functions.shape import broadcast_to, reshape
 from minigrad.functions.spelling import along, axis_of, public
@@ -139,7 +141,7 @@ def scatter_add(x, axis, index, src):
     x, index = as_tensor(x), _whole(index, "scatter_add")
     _check_fits(x, axis, index, "scatter_add")
     places = _places(index, axis_of(x, axis))
-    return x + apply(primitives.scatter_add, _source(src, index, x, "scatter_add"), places, x.shape)
+    return x + apply(array_functions.scatter_add, _source(src, index, x, "scatter_add"), places, x.shape)
 
 
 @public()
@@ -153,7 +155,7 @@ def scatter(x, axis, index, src=None, *, value=None):
     winner[_places(index, axis_of(x, axis))] = np.arange(index.size).reshape(index.shape)
     put = winner >= 0
     return where(
-        put, apply(primitives.scatter_add, reshape(source, -1)[winner[put]], put.nonzero(), x.shape), x
+        put, apply(array_functions.scatter_add, reshape(source, -1)[winner[put]], put.nonzero(), x.shape), x
     )
 
 
@@ -163,7 +165,7 @@ def index_add(x, axis, index, source, *, alpha=1):
     x, index = as_tensor(x), np.atleast_1d(_whole(index, "index_add"))
     source = as_tensor(source, x.dtype)
     return x + apply(
-        primitives.scatter_add,
+        array_functions.scatter_add,
         source if alpha == 1 else source * alpha,
         along(axis_of(x, axis), index),
         x.shape,

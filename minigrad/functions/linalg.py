@@ -8,8 +8,10 @@ from collections import namedtuple
 
 import numpy as np
 
-from minigrad import primitives
-from minigrad._tensor import FROM_NUMPY, Tensor, apply, as_tensor
+from minigrad.engine import array_functions
+from minigrad.engine.operators import FROM_NUMPY
+from minigrad.engine.recording import apply, as_tensor
+from minigrad.engine.tensor import Tensor
 from minigrad.functions.elementwise import where
 from minigrad.functions.reductions import amax, amin, norm, sum
 from minigrad.functions.shape import diagonal, permute, reshape, squeeze, unsqueeze
@@ -260,7 +262,7 @@ Slogdet = namedtuple("Slogdet", "sign logabsdet")
 def slogdet(x):
     """(sign, log |det x|), without overflow; the sign carries no gradient."""
     x = _square(x, "slogdet")
-    return Slogdet(Tensor(np.asarray(np.linalg.slogdet(x.data)[0])), apply(primitives.logabsdet, x))
+    return Slogdet(Tensor(np.asarray(np.linalg.slogdet(x.data)[0])), apply(array_functions.logabsdet, x))
 
 
 @public(np.linalg.cholesky)

@@ -7,8 +7,10 @@ from collections import namedtuple
 
 import numpy as np
 
-from minigrad import primitives
-from minigrad._tensor import FROM_NUMPY, Tensor, apply, as_tensor, floating
+from minigrad.engine import array_functions
+from minigrad.engine.operators import FROM_NUMPY
+from minigrad.engine.recording import apply, as_tensor, floating
+from minigrad.engine.tensor import Tensor
 from minigrad.functions.elementwise import maximum, minimum, where
 from minigrad.functions.indexing import take_along_axis
 from minigrad.functions.shape import concatenate, flip, permute, squeeze, unsqueeze
@@ -82,7 +84,7 @@ def norm(x, p="fro", axis=None, keepdims=False, dtype=None):
     0 how many are not 0, else (sum |x|^p)^(1/p). At the zero vector, where it has a kink, its gradient is 0."""
     x, axis = floating(_as(x, dtype)), _axes(axis)
     if p in ("fro", 2, None):
-        return apply(primitives.norm, x, axis=axis, keepdims=keepdims)
+        return apply(array_functions.norm, x, axis=axis, keepdims=keepdims)
     if isinstance(p, str):
         raise ValueError(f"norm: p is a number or 'fro', got {p!r}.")
     if p == 1:

@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from minigrad import primitives
-from minigrad._tensor import FROM_NUMPY, Tensor, apply, as_tensor
+from minigrad.engine import array_functions
+from minigrad.engine.operators import FROM_NUMPY
+from minigrad.engine.recording import apply, as_tensor
+from minigrad.engine.tensor import Tensor
 from minigrad.functions.elementwise import where
 from minigrad.functions.spelling import along, axis_of, public, several
 
@@ -211,7 +213,7 @@ def concatenate(tensors, axis=0):
     tensors = [as_tensor(t) for t in tensors]
     if not tensors:
         raise ValueError("concatenate needs at least one tensor, got an empty list.")
-    return apply(primitives.concatenate, *tensors, axis=axis)
+    return apply(array_functions.concatenate, *tensors, axis=axis)
 
 
 @public(method=False)
@@ -252,7 +254,7 @@ def split(x, split_size_or_sections, axis=0):
         raise ValueError(
             f"split: pieces of {list(sizes)} do not add up to axis {axis} of a tensor of shape {x.shape}."
         )
-    return apply(primitives.split, x, sizes=tuple(sizes), axis=axis_of(x, axis)) if sizes else ()
+    return apply(array_functions.split, x, sizes=tuple(sizes), axis=axis_of(x, axis)) if sizes else ()
 
 
 @public()
@@ -289,11 +291,11 @@ def padded(x, widths, mode="constant", value=0):
     x = x[tuple(slice(max(0, -a), n + min(0, b)) for n, (a, b) in zip(x.shape, widths))]
     inside = tuple(slice(max(0, a), max(0, a) + n) for n, (a, _) in zip(x.shape, widths))
     shape = tuple(n + max(0, a) + max(0, b) for n, (a, b) in zip(x.shape, widths))
-    out = apply(primitives.scatter_add, x, inside, shape)
+    out = apply(array_functions.scatter_add, x, inside, shape)
     if not isinstance(value, Tensor) and value == 0:
         return out
     return where(
-        primitives.scatter_add(np.ones(x.shape, bool), inside, shape), out, as_tensor(value, x.dtype)
+        array_functions.scatter_add(np.ones(x.shape, bool), inside, shape), out, as_tensor(value, x.dtype)
     )
 
 
@@ -329,9 +331,9 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
 def diag_embed(x, offset=0):
     """Square matrices with the last axis on their diagonal, zero elsewhere."""
     n = x.shape[-1] + abs(offset)
-    return apply(primitives.scatter_add, x, _on_the_diagonal(n, n, offset), (*x.shape[:-1], n * n)).reshape(
-        *x.shape[:-1], n, n
-    )
+    return apply(
+        array_functions.scatter_add, x, _on_the_diagonal(n, n, offset), (*x.shape[:-1], n * n)
+    ).reshape(*x.shape[:-1], n, n)
 
 
 @public(np.diag)

@@ -6,7 +6,8 @@ import functools
 
 import numpy as np
 
-from minigrad._tensor import FROM_NUMPY, Tensor
+from minigrad.engine.operators import FROM_NUMPY
+from minigrad.engine.tensor import Tensor
 
 _SPELLINGS = {
     "dim": "axis", "dims": "axis", "dim0": "axis0", "dim1": "axis1", "dim2": "axis2", "keepdim": "keepdims", "shifts": "shift",

@@ -6,13 +6,14 @@ Knows how to call the engine.
 import numpy as np
 
 from minigrad import random
-from minigrad._tensor import Tensor, as_tensor
+from minigrad.engine.backward import grad
+from minigrad.engine.recording import as_tensor
+from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck.diagnosis import only_float32
 from minigrad.gradcheck.evidence import Evidence
 from minigrad.gradcheck.numeric import EPS, TOLERANCE, flat, slope_along, slopes
 from minigrad.gradcheck.results import GradcheckError, Report, Result, compare, explained
 from minigrad.modes import enable_grad
-from minigrad.reverse import grad
 
 VACUOUS = (
     "The check is vacuous: every gradient is zero{because}, so any wrong rule that gives zero would pass. "

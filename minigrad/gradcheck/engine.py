@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minigrad import autograd
-from minigrad._tensor import Tensor
-from minigrad.autograd import Node
+from minigrad.engine import graph, reverse_pass
+from minigrad.engine.graph import Node
+from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck.evidence import summed_to
 from minigrad.gradcheck.numeric import relative_error
 from minigrad.gradcheck.results import Diagnosis
@@ -29,7 +29,7 @@ class EngineFault:
 def examine_engine(values, rng):
     """The first EngineFault behind some tensors, or None."""
     starts = [y.node for y in values]
-    order = autograd.oldest_first(starts)
+    order = graph.oldest_first(starts)
     places = {node: i for i, node in enumerate(order)}
     for node in order:
         for parent in node.parents:
@@ -64,7 +64,7 @@ def _by_hand(starts, seeds):
             continue
         g = _total([part for _, part in contributions[node]])
         for i, (parent, raw) in enumerate(
-            zip(node.parents, autograd.vjp(node, g, node.needs, None), strict=False)
+            zip(node.parents, reverse_pass.vjp(node, g, node.needs, None), strict=False)
         ):
             if parent is None or raw is None:
                 continue
@@ -95,7 +95,7 @@ def _fitting(raw, right, parent, node, i):
     """Does the engine fit a gradient to its argument: sum what was stretched, keep the dtype?"""
     what = f"the gradient of shape {np.shape(raw)} for argument {i} of {node.name}, which has the shape {parent.shape}"
     try:
-        given = autograd.fit(raw, parent, node)
+        given = reverse_pass.fit(raw, parent, node)
     except Exception as error:
         return _fault("broadcasting", f"it cannot fit {what}: {type(error).__name__}: {error}", _STRETCHED)
     if given.shape != parent.shape:
@@ -127,7 +127,7 @@ _STRETCHED = (
 
 def _adding_up(contributions, seeds):
     """Does the engine arrive at the total of the contributions, for every node and leaf?"""
-    found = autograd.pull_back(dict(seeds), set(contributions), retain_graph=True)
+    found = reverse_pass.pull_back(dict(seeds), set(contributions), retain_graph=True)
     newest_first = sorted(contributions, key=lambda key: -key.birth if type(key) is Node else 0)
     for key in newest_first:
         parts = contributions[key]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from minigrad import random
-from minigrad._tensor import Tensor
-from minigrad.autograd import Node
+from minigrad.engine.graph import Node
+from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck.engine import examine_engine
 from minigrad.gradcheck.evidence import diagnose
 from minigrad.gradcheck.lines import Lines

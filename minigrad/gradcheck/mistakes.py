@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from minigrad import functional as F
-from minigrad._tensor import as_tensor
+from minigrad.engine.recording import as_tensor
 from minigrad.gradcheck.oracle import compare_values
 from minigrad.gradcheck.pairs import check_pair, gradcheck_pair
 from minigrad.gradcheck.results import GradcheckError

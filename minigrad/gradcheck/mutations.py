@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from minigrad import kernels, manual_seed, primitives
-from minigrad.autograd import KernelRow, Node, name_of, take_item
+from minigrad import kernels, manual_seed
+from minigrad.engine import array_functions
+from minigrad.engine.graph import Node, name_of, take_item
+from minigrad.engine.table import KernelRow
 from minigrad.gradcheck.checking import check, gradcheck
 from minigrad.gradcheck.spoiling import ENGINES, RESULTS, engine_with, mutants, rows, table_with, unreadable
 from minigrad.gradcheck.squares import SQUARE
@@ -31,10 +33,10 @@ RIGHT = {
 
 # What nothing can catch, because it changes nothing, and why.
 LINEAR = {
-    np.add, np.subtract, np.negative, np.absolute, primitives.relu, primitives.cast, np.maximum, np.minimum, np.where, np.tril,
+    np.add, np.subtract, np.negative, np.absolute, array_functions.relu, array_functions.cast, np.maximum, np.minimum, np.where, np.tril,
     np.triu, np.sum, np.amax, np.amin, np.reshape, np.transpose, np.swapaxes, np.squeeze, np.expand_dims, np.broadcast_to,
-    primitives.getitem, primitives.scatter_add,
-    primitives.concatenate, take_item, np.cumsum, primitives.split, np.fmod, np.remainder,
+    array_functions.getitem, array_functions.scatter_add,
+    array_functions.concatenate, take_item, np.cumsum, array_functions.split, np.fmod, np.remainder,
 }  # fmt: skip
 FLAT = {np.sign, np.floor, np.ceil, np.rint, np.trunc}
 EQUIVALENT = [  # (reason, functions or (function, argument), what is done)

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from minigrad._tensor import Tensor
+from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck.factors import spelled
 from minigrad.gradcheck.results import Diagnosis, GradcheckError
 

@@ -7,7 +7,7 @@ import inspect
 
 import numpy as np
 
-from minigrad._tensor import Tensor
+from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck.checking import VACUOUS, BackwardFailed, judged
 from minigrad.gradcheck.evidence import Evidence
 from minigrad.gradcheck.numeric import EPS, TOLERANCE, flat, slopes

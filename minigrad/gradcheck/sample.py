@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minigrad._tensor import Tensor
+from minigrad.engine.tensor import Tensor
 
 
 @dataclass

@@ -5,8 +5,9 @@ Knows that a rule is recorded when given Tensors.
 
 import numpy as np
 
-from minigrad._tensor import Tensor, apply, apply_kernel
-from minigrad.autograd import KernelRow
+from minigrad.engine.recording import apply, apply_kernel
+from minigrad.engine.table import KernelRow
+from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck.checking import BackwardFailed, check
 from minigrad.gradcheck.numeric import TOLERANCE
 from minigrad.gradcheck.results import Diagnosis, GradcheckError, Result

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minigrad import autograd
-from minigrad._tensor import CONSTANT, Tensor
-from minigrad.autograd import RULES, EachRow, KernelRow, Node, Row, name_of
+from minigrad.engine import reverse_pass
+from minigrad.engine.graph import Node, name_of
+from minigrad.engine.table import CONSTANT, RULES, EachRow, KernelRow, Row
+from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck.dropping import is_readable, without_a_term
 
 
@@ -219,8 +220,8 @@ def first_of(g, shape, node):
     return g[(0,) * (g.ndim - len(shape))][tuple(map(slice, shape))]
 
 
-_unbroadcast, _fit = autograd.unbroadcast, autograd.fit
-# what is done to the engine: (the name in autograd.py, what stands there instead, the cause that should be named)
+_unbroadcast, _fit = reverse_pass.unbroadcast, reverse_pass.fit
+# what is done to the engine: (the name in reverse_pass.py, what stands there instead, the cause that should be named)
 ENGINES = {
     "accumulating, the new one wins": ("plus", lambda a, b: b, "accumulation"),
     "accumulating, the first one stays": ("plus", lambda a, b: a, "accumulation"),
@@ -245,9 +246,9 @@ ENGINES = {
 @contextlib.contextmanager
 def engine_with(name, other):
     """The engine with another function in the place of one of its own, for a while."""
-    before = getattr(autograd, name)
-    setattr(autograd, name, other)
+    before = getattr(reverse_pass, name)
+    setattr(reverse_pass, name, other)
     try:
         yield
     finally:
-        setattr(autograd, name, before)
+        setattr(reverse_pass, name, before)

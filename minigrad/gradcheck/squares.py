@@ -9,9 +9,9 @@ import numpy as np
 
 import minigrad as mg
 from minigrad import functional as F
-from minigrad import primitives
-from minigrad._tensor import apply
-from minigrad.autograd import name_of
+from minigrad.engine import array_functions
+from minigrad.engine.graph import name_of
+from minigrad.engine.recording import apply
 from minigrad.gradcheck.sample import Sample
 from minigrad.samples import draw, sine_and_cosine
 
@@ -28,14 +28,14 @@ def square(name, fun, *kinds):
 # fmt: off
 for _fun in (
     np.exp, np.exp2, np.expm1, np.tanh, np.sin, np.cos, np.arctan, np.sinh, np.cosh, np.arcsinh, np.square, np.negative,
-    primitives.sigmoid, primitives.erf, primitives.erfc, primitives.softplus,
+    array_functions.sigmoid, array_functions.erf, array_functions.erfc, array_functions.softplus,
 ):
     square(name_of(_fun), functools.partial(apply, _fun), None)
 for _fun in (np.log, np.log2, np.log10, np.log1p, np.sqrt):
     square(name_of(_fun), functools.partial(apply, _fun), "positive")
 for _fun in (np.tan, np.arcsin, np.arccos, np.arctanh):
     square(name_of(_fun), functools.partial(apply, _fun), "inside")
-for _fun in (np.absolute, primitives.relu):
+for _fun in (np.absolute, array_functions.relu):
     square(name_of(_fun), functools.partial(apply, _fun), "apart")
 square("arccosh", lambda x: mg.arccosh(1 + x), "positive")
 for _fun in (
@@ -44,7 +44,7 @@ for _fun in (
     np.multiply,
     np.true_divide,
     np.power,
-    primitives.quotient,
+    array_functions.quotient,
     np.maximum,
     np.minimum,
     np.matmul,
@@ -67,7 +67,7 @@ square("cast", lambda x: x.clone(), None)
 square("where", lambda x, y: mg.where(np.tri(3) > 0, x, y), None, None)
 square("triangles", lambda x: mg.tril(x) + 2 * mg.triu(x, 1), None)
 square("shapes", lambda x: x.T + x.swapaxes(0, 1) * 2 + x.reshape(9).reshape(3, 3) + x.unsqueeze(0).squeeze(0), None)
-square("places", lambda x: x[:, ::-1] + apply(primitives.scatter_add, x, np.array([0, 0, 1]), (3, 3)), None)
+square("places", lambda x: x[:, ::-1] + apply(array_functions.scatter_add, x, np.array([0, 0, 1]), (3, 3)), None)
 square("joined", lambda x, y: mg.concatenate([x, y]), None, None)
 square("broadcast_to", lambda x: x.broadcast_to(2, 3, 3), None)
 square("take_item", lambda x: apply(sine_and_cosine, x)[0], None)

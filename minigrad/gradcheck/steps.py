@@ -9,14 +9,15 @@ reads its numbers), they are computed again from the nodes before it, oldest fir
 import numpy as np
 
 from minigrad import random
-from minigrad._tensor import Tensor
-from minigrad.autograd import RULES, KernelRow, Node, Row, name_of, oldest_first
+from minigrad.engine.graph import Node, name_of, oldest_first
+from minigrad.engine.recompute import recomputed
+from minigrad.engine.table import RULES, KernelRow, Row
+from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck.checking import judged
 from minigrad.gradcheck.diagnosis import only_float32
 from minigrad.gradcheck.evidence import Evidence, summed_to
 from minigrad.gradcheck.numeric import EPS, TOLERANCE, around, flat, relative_error, slopes
 from minigrad.modes import no_grad
-from minigrad.recompute import recomputed
 
 # entries of an argument that is still checked entry by entry, where its slope along a direction was wrong
 LARGEST = 20_000

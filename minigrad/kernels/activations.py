@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from minigrad import functional as F
-from minigrad.autograd import defkernel
+from minigrad.engine.array_functions import erf
+from minigrad.engine.table import defkernel
 from minigrad.kernels.blocks import in_blocks
-from minigrad.primitives import erf
 
 # ---------------------------------------------------------------- softmax: y = exp(x) / sum exp(x)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from minigrad import functional as F
-from minigrad.autograd import defkernel
+from minigrad.engine.table import defkernel
 from minigrad.functional.attention import seeing_queries, seen_keys
 from minigrad.kernels.products import filled
 

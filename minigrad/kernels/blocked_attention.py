@@ -7,7 +7,7 @@ first, (keys, queries), so that every product below has its factors in the order
 import numpy as np
 
 from minigrad import functional as F
-from minigrad.autograd import defkernel
+from minigrad.engine.table import defkernel
 
 # ---------------------------------------------------------------- blocked attention: y = softmax(scale q k^T masked) v
 

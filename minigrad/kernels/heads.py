@@ -3,7 +3,7 @@
 import numpy as np
 
 from minigrad import functional as F
-from minigrad.autograd import defkernel
+from minigrad.engine.table import defkernel
 
 # ---------------------------------------------------------------- split: head h of token t is x[t, h D : (h+1) D]; no copy
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from minigrad import functional as F
-from minigrad.autograd import defkernel
+from minigrad.engine.table import defkernel
 from minigrad.kernels.products import filled, mean_of_rows, rows, sum_of_rows, times_turned
 
 # ---------------------------------------------------------------- linear: y = x W^T + b

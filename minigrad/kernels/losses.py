@@ -3,7 +3,7 @@
 import numpy as np
 
 from minigrad import functional as F
-from minigrad.autograd import defkernel
+from minigrad.engine.table import defkernel
 
 # ---------------------------------------------------------------- cross-entropy of rows: l = -sum_c q_c w_c log softmax(x)_c
 

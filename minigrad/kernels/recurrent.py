@@ -8,7 +8,7 @@ cache if made step by step), and after it the weight's gradient, as one product 
 import numpy as np
 
 from minigrad import functional as F
-from minigrad.autograd import defkernel
+from minigrad.engine.table import defkernel
 from minigrad.kernels.products import rows, sum_of_rows
 
 

@@ -1,6 +1,6 @@
 """Layers, with PyTorch's names: each a function of functional with the parameters it needs."""
 
-from minigrad import explain
+from minigrad.engine import errors
 from minigrad.nn import functional, init, utils
 from minigrad.nn.activation import (
     ELU, GELU, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, ReLU, ReLU6, Sigmoid, SiLU, Softmax, Softplus, Tanh,
@@ -27,4 +27,4 @@ __all__ = [
 
 
 def __getattr__(name):
-    raise explain.Missing(__name__, name)
+    raise errors.Missing(__name__, name)

@@ -8,8 +8,9 @@ import contextlib
 import numpy as np
 
 from minigrad import random
-from minigrad._tensor import Tensor, as_tensor
-from minigrad.autograd import clock
+from minigrad.engine.graph import clock
+from minigrad.engine.recording import as_tensor
+from minigrad.engine.tensor import Tensor
 from minigrad.functions import NO_GPU
 from minigrad.modes import current_module, recording, tracing
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from minigrad import functional as F
 from minigrad import functions as f
-from minigrad._tensor import as_tensor
 from minigrad.creation import empty, zeros
+from minigrad.engine.recording import as_tensor
 from minigrad.nn import init
 from minigrad.nn.module import Module, Parameter
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from minigrad._tensor import Tensor
+from minigrad.engine.tensor import Tensor
 
 
 def clip_grad_norm_(parameters, max_norm, error_if_nonfinite=False):

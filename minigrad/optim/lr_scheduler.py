@@ -5,7 +5,7 @@ As in PyTorch: a schedule sets the rate for step 0 when it is made; call schedul
 
 import math
 
-from minigrad import explain
+from minigrad.engine import errors
 
 
 class LambdaLR:
@@ -91,4 +91,4 @@ class StepLR(LambdaLR):
 
 
 def __getattr__(name):
-    raise explain.Missing(__name__, name)
+    raise errors.Missing(__name__, name)

@@ -9,8 +9,8 @@ import numbers
 
 import numpy as np
 
-from minigrad._tensor import Tensor
-from minigrad.autograd import clock
+from minigrad.engine.graph import clock
+from minigrad.engine.tensor import Tensor
 from minigrad.optim.flat import Flat
 
 

@@ -10,7 +10,7 @@ from os.path import commonprefix
 
 import numpy as np
 
-from minigrad.autograd import Value
+from minigrad.engine.graph import Value
 from minigrad.viz.replay import path_of
 
 

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from minigrad import autograd, kernels
-from minigrad import primitives as p
-from minigrad.autograd import RULES, EachRow, KernelRow, Row
-from minigrad.recompute import recomputed
+from minigrad import kernels
+from minigrad.engine import array_functions as p
+from minigrad.engine import graph
+from minigrad.engine.recompute import recomputed
+from minigrad.engine.table import RULES, EachRow, KernelRow, Row
 
-PACKAGE = Path(autograd.__file__).parent.parent
+PACKAGE = Path(__file__).parents[2]
 LONG = 14  # lines; of a longer function only its first lines and its docstring are shown
 
 
@@ -110,7 +111,7 @@ FORMULAS = {
     p.scatter_add: formula("y_k = Sum(k_i == k, x_i)", "d(x_i) = g_k_i", words="The opposite of picking: each number fetches the gradient of the place it was added to."),
     p.concatenate: formula("concatenate(x_1, x_2)", "d(x_i) = part_i(g)", words="Each array gets the stretch of g that it filled."),
     p.split: formula("y_i = part_i(x)", "concatenate(g_1, g_2)", words="The pieces' gradients are put together again."),
-    autograd.take_item: formula("items_i", "d(items_i) = g", words="One value out of several; the others' gradients stay as they are."),
+    graph.take_item: formula("items_i", "d(items_i) = g", words="One value out of several; the others' gradients stay as they are."),
     np.matmul: formula("x @ y", "g @ T(y)", "T(x) @ g", words="The only order in which the shapes fit."),
     np.linalg.inv: formula("inv(x)", "-T(y) @ g @ T(y)"),
     np.linalg.solve: formula("inv(x) @ y", "-T(inv(x)) @ g @ T(z)", "T(inv(x)) @ g"),
@@ -189,7 +190,7 @@ def rule_functions(row):
 
 
 def source_of(rule):
-    """{"text": its source, "where": "minigrad/ops.py, line 12"}. Of a long function its head with the docstring."""
+    """{"text": its source, "where": "minigrad/engine/rules.py, line 12"}. Of a long function its head with the docstring."""
     lines, first = inspect.getsourcelines(rule)
     path = Path(inspect.getsourcefile(rule))
     shown = path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else path.name

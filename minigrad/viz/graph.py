@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minigrad._tensor import Tensor
+from minigrad.engine.tensor import Tensor
 from minigrad.viz.boxes import Layout, levels
 from minigrad.viz.dot import DARK, FONT, LIGHT, Look
 from minigrad.viz.replay import replay

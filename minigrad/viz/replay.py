@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from minigrad import autograd
-from minigrad._tensor import Tensor
-from minigrad.autograd import Node, Value, oldest_first, take_item
-from minigrad.recompute import recomputed
-from minigrad.reverse import seed_of
+from minigrad.engine import reverse_pass, table
+from minigrad.engine.backward import seed_of
+from minigrad.engine.graph import Node, Value, oldest_first, take_item
+from minigrad.engine.recompute import recomputed
+from minigrad.engine.tensor import Tensor
 
 
 @dataclass(eq=False)
@@ -130,7 +130,7 @@ def _value(node, arrays):
         )
     if value is None:
         value = node.fun(*arrays, **node.kwargs)
-        if isinstance(autograd.RULES[node.fun], autograd.KernelRow):
+        if isinstance(table.RULES[node.fun], table.KernelRow):
             value = value[0]
     if isinstance(value, (tuple, list)):
         return tuple(np.asarray(v) for v in value)
@@ -138,7 +138,7 @@ def _value(node, arrays):
 
 
 def _backward(vertices, root, seed):
-    """The reverse pass, as in autograd.pull_back, written down."""
+    """The reverse pass, as in reverse_pass.pull_back, written down."""
     pending, steps = {root: seed}, []
     for node in sorted(
         (v.node for v in vertices.values() if v.node is not None), key=lambda node: -node.birth
@@ -147,10 +147,10 @@ def _backward(vertices, root, seed):
             continue
         g = vertices[node].gradient = _through_hooks(node, pending.pop(node))
         shares = []
-        for parent, raw in zip(node.parents, autograd.vjp(node, g, node.needs, None)):
+        for parent, raw in zip(node.parents, reverse_pass.vjp(node, g, node.needs, None)):
             if raw is not None:
-                sent, before = autograd.fit(raw, parent, node), pending.get(parent)
-                pending[parent] = sent if before is None else autograd.plus(before, sent)
+                sent, before = reverse_pass.fit(raw, parent, node), pending.get(parent)
+                pending[parent] = sent if before is None else reverse_pass.plus(before, sent)
                 shares.append(Share(vertices[parent], raw, sent, before))
         steps.append(Step(vertices[node], g, shares))
     for leaf, g in pending.items():

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from minigrad.autograd import Node, Value, plus
+from minigrad.engine.graph import Node, Value
+from minigrad.engine.reverse_pass import plus
 from minigrad.nn import Module, ModuleList
 from minigrad.viz.dot import exact
 from minigrad.viz.formulas import rule_for_reader

@@ -10,9 +10,9 @@ from itertools import groupby
 
 import numpy as np
 
-from minigrad import primitives
-from minigrad._tensor import Tensor
-from minigrad.autograd import Node, Value, name_of, oldest_first
+from minigrad.engine import array_functions
+from minigrad.engine.graph import Node, Value, name_of, oldest_first
+from minigrad.engine.tensor import Tensor
 from minigrad.modes import Mode, current_module, definitions, tracing
 from minigrad.nn import Module, Parameter
 
@@ -26,15 +26,15 @@ REDUCTIONS = {
     np.all,
     np.argmax,
     np.argmin,
-    primitives.norm,
+    array_functions.norm,
 }
 ELEMENTWISE = {
-    primitives.sigmoid,
-    primitives.erf,
-    primitives.erfc,
-    primitives.softplus,
-    primitives.relu,
-    primitives.quotient,
+    array_functions.sigmoid,
+    array_functions.erf,
+    array_functions.erfc,
+    array_functions.softplus,
+    array_functions.relu,
+    array_functions.quotient,
 }
 
 

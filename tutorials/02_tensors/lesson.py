@@ -22,7 +22,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import minigrad as mg
-from minigrad.autograd import RULES as TABLE
+from minigrad.engine.table import RULES as TABLE
 from minigrad.gradcheck import GradcheckError, gradcheck
 from minigrad.viz import graph
 from tutorials import show
@@ -368,7 +368,7 @@ assert pending["y"][0] == 6.0
 # ## The same in minigrad
 #
 # What you have seen is minigrad's design. The reverse pass and the table are in `minigrad/autograd.py`, `apply` is in
-# `minigrad/_tensor.py`, and the calculus in `minigrad/ops.py`: one row for a function, called `defvjp`. Here is the row of
+# `minigrad/_tensor.py`, and the calculus in `minigrad/engine/rules.py`: one row for a function, called `defvjp`. Here is the row of
 # the product.
 
 # %%

@@ -23,7 +23,8 @@ from matplotlib.figure import Figure
 
 import minigrad as mg
 import minigrad.nn.functional as F
-from minigrad import nn, ops
+from minigrad import nn
+from minigrad.engine import rules
 from minigrad.gradcheck import gradcheck
 from tutorials import show
 
@@ -446,13 +447,13 @@ assert np.shares_memory(flat, x) and not np.shares_memory(moved, x)
 # %% [markdown]
 # ## The same in minigrad
 #
-# `minigrad/ops.py` has the two rules of `np.matmul`. They return gradients that may still be stretched over the batch; the
+# `minigrad/engine/rules.py` has the two rules of `np.matmul`. They return gradients that may still be stretched over the batch; the
 # engine undoes that for every rule alike. And where $Y$ is one matrix for the whole batch, the rule uses one product over all
 # rows.
 
 # %%
-print(inspect.getsource(ops.matmul_x))
-print(inspect.getsource(ops.matmul_y))
+print(inspect.getsource(rules.matmul_x))
+print(inspect.getsource(rules.matmul_y))
 
 # %% [markdown]
 # `nn.Linear` holds a weight and a bias, and calls `F.linear`. The row of the permutation is `np.transpose`, with `inverse`
@@ -472,7 +473,7 @@ for name, ours, theirs in (
 ):
     print(f"{name:6} {theirs.shape!s:10} largest difference from ours {np.abs(ours - theirs.data).max():.1e}")
     assert np.allclose(ours, theirs.data, atol=1e-5)
-print(inspect.getsource(ops.inverse))
+print(inspect.getsource(rules.inverse))
 
 # %% [markdown]
 # ## Gradient check
@@ -680,7 +681,7 @@ assert refused
 #   the processor's caches. We take it as given.
 # - **Products with fewer operations** (Strassen 1969) exist, and are hardly used in training.
 # - **Convolutions** are matrix products in disguise. A Transformer has none.
-# - **Inverse, determinant, solve**: their rules stand in `minigrad/ops.py` under "matrices as a whole".
+# - **Inverse, determinant, solve**: their rules stand in `minigrad/engine/rules.py` under "matrices as a whole".
 #
 # ## Sources
 #

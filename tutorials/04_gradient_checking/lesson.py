@@ -19,7 +19,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import minigrad as mg
-from minigrad.autograd import RULES
+from minigrad.engine.table import RULES
 from minigrad.gradcheck import check_pair, gradcheck, gradcheck_pair, locate
 from tutorials import show
 

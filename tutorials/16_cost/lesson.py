@@ -438,7 +438,7 @@ print(
 )
 
 # %% [markdown]
-# **The same in minigrad:** `minigrad/recompute.py`.
+# **The same in minigrad:** `minigrad/engine/recompute.py`.
 #
 # ## Where a step's time goes
 #

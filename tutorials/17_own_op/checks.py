@@ -38,7 +38,7 @@ def _(my, rng):
 
 @softplus_rules.check("what is kept for it: (is y read?, is x read?)")
 def _(my, rng):
-    from minigrad.autograd import Row
+    from minigrad.engine.table import Row
 
     return [bool(reads) for reads in Row(my.softplus, my.softplus_rules()).what_is_read((True,))]
 
@@ -115,7 +115,7 @@ def _(my, rng):
 
 @blend_rules.check("what each rule keeps: (is the value read?, x?, y?, w?)")
 def _(my, rng):
-    from minigrad.autograd import Row
+    from minigrad.engine.table import Row
 
     row = Row(my.blend, my.blend_rules())
     return [[bool(reads) for reads in row.what_is_read(tuple(i == j for j in range(3)))] for i in range(3)]
@@ -269,7 +269,7 @@ def _(my, rng):
 @clamp_rules.check("through the engine, after another op; what is kept")
 def _(my, rng):
     import minigrad as mg
-    from minigrad.autograd import Row
+    from minigrad.engine.table import Row
 
     x = mg.tensor(rng.standard_normal((2, 3)) * 3, requires_grad=True)
     with my.trial(my.clamp, *my.clamp_rules()):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 
 import minigrad as mg
-from minigrad.autograd import RULES
+from minigrad.engine.table import RULES
 
 
 @contextmanager

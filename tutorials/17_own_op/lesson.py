@@ -20,7 +20,8 @@ import numpy as np
 
 import minigrad as mg
 from minigrad import viz
-from minigrad.autograd import RULES, oldest_first
+from minigrad.engine.graph import oldest_first
+from minigrad.engine.table import RULES
 from minigrad.gradcheck import GradcheckError, gradcheck, gradgradcheck, locate
 from tutorials import show
 
@@ -633,7 +634,7 @@ print("gradcheck passes, gradgradcheck does not; values differ by", apart.round(
 # %% [markdown]
 # ## What was left out
 #
-# - **Bringing an op into minigrad itself**: its row goes beside its kin in `minigrad/ops.py`, a line into
+# - **Bringing an op into minigrad itself**: its row goes beside its kin in `minigrad/engine/rules.py`, a line into
 #   `minigrad/samples.py`. The tests fail until both are there: they walk the table.
 # - **`python -m minigrad.gradcheck --mutations`** spoils every rule and kernel and counts what is caught.
 # - **Hooks** (`x.register_hook`) change a gradient on its way without an op of their own.

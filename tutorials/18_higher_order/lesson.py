@@ -21,7 +21,8 @@ import numpy as np
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import func, nn, optim, viz
-from minigrad.autograd import RULES, oldest_first
+from minigrad.engine.graph import oldest_first
+from minigrad.engine.table import RULES
 from minigrad.gradcheck import gradcheck, gradgradcheck
 from tutorials import show
 

@@ -1,6 +1,6 @@
 """From a value back to what it was made of: backward, grad and hooks. Checks what is asked for and starts the reverse pass.
 
-Knows tensors and the engine's doors; the walking is autograd.py's, the derivatives are ops.py's. Methods are attached to Tensor.
+Knows tensors and the engine's doors; the walking is reverse_pass.py's, the derivatives are rules.py's. Methods are attached to Tensor.
 """
 
 import sys
@@ -8,8 +8,10 @@ import weakref
 
 import numpy as np
 
-from minigrad import autograd, explain
-from minigrad._tensor import Tensor, apply, as_tensor, take_item_of
+from minigrad.engine import errors
+from minigrad.engine.recording import apply, as_tensor, take_item_of
+from minigrad.engine.reverse_pass import plus, pull_back
+from minigrad.engine.tensor import Tensor
 from minigrad.modes import Mode, readable, recording
 
 
@@ -59,12 +61,12 @@ def _reverse(outputs, seeds, wanted, retain_graph, wrap, run_hooks=True, ready=N
     pending = {}
     for output, seed in zip(outputs, seeds):
         if not output._requires_grad:
-            raise RuntimeError(explain.nothing_to_differentiate(output))
+            raise RuntimeError(errors.nothing_to_differentiate(output))
         g = seed_of(output, seed)
         g = g if wrap else g.data
         key = _key(output)
-        pending[key] = autograd.plus(pending[key], g) if key in pending else g
-    return autograd.pull_back(pending, wanted, retain_graph, wrap, run_hooks, ready)
+        pending[key] = plus(pending[key], g) if key in pending else g
+    return pull_back(pending, wanted, retain_graph, wrap, run_hooks, ready)
 
 
 def own(g):
@@ -87,11 +89,11 @@ def seed_of(output, gradient):
     """The gradient to start from: ones for a scalar, else what the caller gives, which must have the output's shape."""
     if gradient is None:
         if output.data.size != 1:
-            raise RuntimeError(explain.not_a_scalar(output))
+            raise RuntimeError(errors.not_a_scalar(output))
         return Tensor(np.ones_like(output.data))
     data = gradient.data if isinstance(gradient, Tensor) else np.asarray(gradient)
     if data.shape != output.shape or data.dtype.kind != "f":
-        raise RuntimeError(explain.wrong_seed(output, data))
+        raise RuntimeError(errors.wrong_seed(output, data))
     if data.dtype == output.dtype and isinstance(gradient, Tensor):
         return gradient
     return Tensor(data.astype(output.dtype))

@@ -10,10 +10,10 @@ import zlib
 
 import numpy as np
 
-from minigrad.autograd import Value, name_of, take_item
+from minigrad.engine.graph import Value, name_of, take_item
 from minigrad.modes import Mode, current_module, tracing
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class AnomalyError(RuntimeError):

@@ -7,10 +7,12 @@ Knows the engine's doors; nothing of what fun computes.
 import numpy as np
 
 from minigrad import random
-from minigrad._tensor import Tensor, apply
-from minigrad.autograd import RULES, Node, clock, oldest_first
+from minigrad.engine.backward import gradients_of
+from minigrad.engine.graph import Node, clock, oldest_first
+from minigrad.engine.recording import apply
+from minigrad.engine.table import RULES
+from minigrad.engine.tensor import Tensor
 from minigrad.modes import enable_grad, is_grad_enabled
-from minigrad.reverse import gradients_of
 
 
 def checkpoint(fun, *args, **kwargs):

@@ -5,7 +5,7 @@ Each function returns the exception or the text; who calls it raises.
 
 import numpy as np
 
-from minigrad.autograd import name_of
+from minigrad.engine.graph import name_of
 
 
 class Missing(AttributeError):

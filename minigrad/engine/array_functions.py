@@ -1,14 +1,19 @@
-"""The functions NumPy lacks, on plain arrays. Knows nothing of tensors or gradients; ops.py gives each of these its rule.
+"""The functions NumPy lacks, on plain arrays. Knows nothing of tensors or gradients; rules.py gives each of these its rule.
 
 `dispatched` lets them speak the protocol that NumPy's own functions speak (`__array_function__`, NEP 18): given arrays they
 compute; given something that brings its own meaning, such as a Tensor, they hand the call over to it. That is why a rule
-in ops.py may call them on arrays and on Tensors alike.
+in rules.py may call them on arrays and on Tensors alike.
 """
 
 import functools
 import itertools
 
 import numpy as np
+
+from minigrad.engine import errors
+
+float32, float64, int64, bool_ = map(np.dtype, ("float32", "float64", "int64", "bool"))
+_default = [float32]
 
 
 def dispatched(fun):
@@ -23,6 +28,47 @@ def dispatched(fun):
         return fun(*args, **kwargs)
 
     return handed_over
+
+
+# ---------------------------------------------------------------- dtypes
+
+
+def get_default_dtype():
+    """The dtype of tensors made from Python floats, and of integer / integer: float32 unless set otherwise."""
+    return _default[0]
+
+
+def set_default_dtype(dtype):
+    """Make `dtype` (float32 or float64) what Python floats become."""
+    dtype = np.dtype(dtype)
+    if dtype not in (float32, float64):
+        raise TypeError(f"The default dtype can be float32 or float64, got {dtype}.")
+    _default[0] = dtype
+
+
+def as_array(x, dtype=None):
+    """x, a number, nested lists or an array, as an array. Python floats become the default dtype; an array keeps its own.
+
+    Raises ValueError for rows of unequal length, TypeError for what is neither a float, an integer nor a boolean.
+    """
+    try:
+        array = np.asarray(_arrays_inside(x))
+    except ValueError:
+        raise ValueError(
+            "A tensor needs rows of equal length; this nested list is ragged. Pad the rows first."
+        ) from None
+    for kind in (array.dtype, np.dtype(dtype or array.dtype)):
+        if kind.kind not in "fiub":
+            raise errors.unsupported_dtype(None, kind)
+    if dtype is None and array.dtype.kind == "f" and not isinstance(x, (np.ndarray, np.generic)):
+        dtype = _default[0]
+    return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def _arrays_inside(x):
+    if isinstance(x, (list, tuple)):
+        return [_arrays_inside(part) for part in x]
+    return x.numpy() if hasattr(x, "numpy") else x
 
 
 # ---------------------------------------------------------------- moving numbers about

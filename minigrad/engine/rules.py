@@ -2,7 +2,7 @@
 
 In a rule, g is the gradient of the value y (z where y is an argument); x, y are the arguments. Of a name that begins with an
 underscore a rule sees the shape only. A rule may use what arrays and Tensors share (operators, NumPy's functions, the
-functions of primitives.py), so that the rule of a rule exists too, and it never undoes broadcasting: the engine does. quotient(a, b) is a / b where 0 / anything is 0:
+functions of array_functions.py), so that the rule of a rule exists too, and it never undoes broadcasting: the engine does. quotient(a, b) is a / b where 0 / anything is 0:
 it stands where a slope is infinite at a point, as sqrt's at 0, so that no gradient arriving means none leaving.
 """
 
@@ -10,9 +10,7 @@ import math
 
 import numpy as np
 
-from minigrad._tensor import CONSTANT
-from minigrad.autograd import RULES, defvjp, defvjp_each
-from minigrad.primitives import (  # noqa: I001
+from minigrad.engine.array_functions import (
     cast,
     concatenate,
     erf,
@@ -27,6 +25,7 @@ from minigrad.primitives import (  # noqa: I001
     softplus,
     split,
 )  # fmt: skip
+from minigrad.engine.table import CONSTANT, RULES, defvjp, defvjp_each
 
 # ---------------------------------------------------------------- arithmetic
 

@@ -1,0 +1,178 @@
+"""Tensor: an array that remembers how it was made.
+
+Knows how to be a value; recording.py computes with it, and its operators and methods are attached from above (operators.py,
+backward.py, ops/).
+"""
+
+import numpy as np
+
+from minigrad.engine import errors
+from minigrad.engine.array_functions import as_array
+from minigrad.engine.graph import Value
+
+
+class Tensor(Value):
+    """An array (`data`), the gradient that backward left for it (`grad`), and how it was made (`node`, None for a leaf).
+
+    Operators and methods mean what they mean in PyTorch. `t.data` is the bare NumPy array: writing into it is seen by nobody
+    (use in-place methods under no_grad, which are counted, so that backward can refuse).
+    """
+
+    __slots__ = ("data", "grad", "node", "_requires_grad", "writes", "hooks", "__weakref__")
+    __array_priority__ = 1000
+
+    def __init__(self, data):
+        if type(data) is not np.ndarray:
+            data = data.data if isinstance(data, Tensor) else as_array(data)
+        self.data, self._requires_grad = data, False
+        self.grad = self.node = self.hooks = None
+        # when its memory was last written, by the clock that also counts births; shared by views
+        self.writes = [0]
+
+    # -------- what it is
+
+    @property
+    def shape(self):
+        return self.data.shape
+
+    @property
+    def dtype(self):
+        return self.data.dtype
+
+    @property
+    def ndim(self):
+        return self.data.ndim
+
+    def size(self, dim=None):
+        """The shape, or the length of one axis."""
+        if dim is not None and not -self.data.ndim <= dim < self.data.ndim:
+            raise IndexError(f"size: there is no axis {dim} in a tensor of shape {self.shape}.")
+        return self.data.shape if dim is None else self.data.shape[dim]
+
+    def dim(self):
+        return self.data.ndim
+
+    def numel(self):
+        return self.data.size
+
+    @property
+    def is_leaf(self):
+        return self.node is None
+
+    @property
+    def grad_fn(self):
+        """PyTorch's name for the node."""
+        return self.node
+
+    @property
+    def device(self):
+        return "cpu"
+
+    @property
+    def requires_grad(self):
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, wanted):
+        self.requires_grad_(wanted)
+
+    def requires_grad_(self, requires_grad=True):
+        """Ask for a gradient (on a leaf); returns self."""
+        if requires_grad and self.data.dtype.kind != "f":
+            raise TypeError(errors.integer_gradient(self.data.dtype))
+        if self.node is not None and not requires_grad:
+            raise RuntimeError(
+                "Only a leaf can stop requiring its gradient; take x.detach() of a computed value instead."
+            )
+        self._requires_grad = bool(requires_grad)
+        return self
+
+    def __repr__(self):
+        return errors.tensor_repr(self)
+
+    def __len__(self):
+        if not self.data.ndim:
+            raise TypeError("A 0-d tensor has no length; x.item() gives its number.")
+        return len(self.data)
+
+    def __iter__(self):
+        if not self.data.ndim:
+            raise TypeError("A 0-d tensor cannot be iterated over; x.item() gives its number.")
+        return (self[i] for i in range(len(self.data)))
+
+    def __bool__(self):
+        if self.data.size != 1:
+            raise ValueError(
+                f"The truth of a tensor of shape {self.shape} is ambiguous; use (x > 0).all() or .any() of it."
+            )
+        return bool(self.data.reshape(()))
+
+    def __float__(self):
+        return float(self.item())
+
+    def __int__(self):
+        return int(self.item())
+
+    def __index__(self):
+        if self.data.dtype.kind not in "iu":
+            raise TypeError(f"Only an integer tensor can be an index, got {self.data.dtype}.")
+        return int(self.item())
+
+    def __format__(self, spec):
+        return format(self.item(), spec) if spec and not self.data.ndim else str(self)
+
+    __hash__ = object.__hash__
+
+    # -------- leaving the graph
+
+    def item(self):
+        """The one number inside, as a Python number."""
+        if self.data.size != 1:
+            raise ValueError(
+                f"item() is for tensors of one element, this one has shape {self.shape}; use tolist() or numpy()."
+            )
+        return self.data.item()
+
+    def tolist(self):
+        return self.data.tolist()
+
+    def numpy(self):
+        """The array inside, shared. Refused where a gradient would be lost unnoticed."""
+        if self._requires_grad:
+            raise RuntimeError(errors.LEAVES_THE_GRAPH.format(what="numpy()"))
+        return self.data
+
+    def __array__(self, dtype=None, copy=None):
+        if self._requires_grad:
+            raise RuntimeError(errors.LEAVES_THE_GRAPH.format(what="np.asarray of it"))
+        return np.array(self.data, dtype=dtype, copy=copy)
+
+    def detach(self):
+        """The same memory, without history."""
+        out = Tensor(self.data)
+        out.writes = self.writes
+        return out
+
+    def __copy__(self):
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo):
+        if self.node is not None:
+            raise RuntimeError("Only leaves can be deep-copied, because a computed tensor is part of a graph; copy x.detach() instead.")  # fmt: skip
+        out = memo[id(self)] = type(self).__new__(type(self))
+        Tensor.__init__(out, self.data.copy())
+        out._requires_grad = self._requires_grad
+        out.grad = None if self.grad is None else self.grad.__deepcopy__(memo)
+        return out
+
+    def __reduce__(self):
+        if self.node is not None:
+            raise RuntimeError("Only leaves can be pickled, because a computed tensor is part of a graph; pickle x.detach() instead.")  # fmt: skip
+        return _rebuild, (type(self), self.data, self._requires_grad)
+
+
+def _rebuild(cls, data, requires_grad):
+    out = cls.__new__(cls)
+    Tensor.__init__(out, data)
+    out._requires_grad = requires_grad
+    return out
