@@ -4,8 +4,8 @@ from minigrad.engine.tensor import Tensor
 from minigrad.engine.recording import apply, as_tensor
 from minigrad.engine.array_functions import bool_, float32, float64, get_default_dtype, int64, set_default_dtype  # fmt: skip
 from minigrad.engine.table import defkernel, defvjp, defvjp_each
-from minigrad.creation import *
-from minigrad.functions import *
+from minigrad.ops.creation import *
+from minigrad.ops import *
 from minigrad.modes import definitions, enable_grad, inference_mode, is_grad_enabled, no_grad
 from minigrad.random import initial_seed, manual_seed
 from minigrad.engine.backward import grad

@@ -11,8 +11,8 @@ from minigrad.engine import errors, graph
 from minigrad.engine.backward import grad as gradients
 from minigrad.engine.recording import apply, as_tensor
 from minigrad.engine.tensor import Tensor
-from minigrad.functions import stack
 from minigrad.modes import enable_grad
+from minigrad.ops import stack
 
 
 def grad(func, argnums=0, has_aux=False):

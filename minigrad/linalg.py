@@ -1,7 +1,7 @@
 """PyTorch's import path torch.linalg: matrices and norms. Nothing is defined here."""
 
 from minigrad.engine import errors
-from minigrad.functions import linalg
+from minigrad.ops import linalg
 
 __all__ = [
     "cholesky", "det", "diagonal", "inv", "matmul", "matrix_norm", "matrix_power", "norm", "slogdet", "solve", "vecdot", "vector_norm",

@@ -190,8 +190,8 @@ class MultiHeadAttention(Module):
                     f"A mask {mask.shape} is for 1 head or for each of the {H}; it must broadcast to {(B, H, Tq, k.shape[2])}."
                 )
             mask = mask.reshape(*mask.shape[:-3], *(groups if own > 1 else (1, 1)), *mask.shape[-2:])
-        # (B, Hkv, G, Tq, D), (B, Hkv, 1, Tk, D)
-        return q.reshape(B, *groups, Tq, D), k[:, :, None], v[:, :, None], mask
+        q = q.reshape(B, *groups, Tq, D)  # (B, Hkv, G, Tq, D)
+        return q, k[:, :, None], v[:, :, None], mask  # k and v (B, Hkv, 1, Tk, D)
 
     def extra_repr(self):
         shared = f", num_kv_heads={self.num_kv_heads}" if self.num_kv_heads != self.num_heads else ""

@@ -8,8 +8,8 @@ import numpy as np
 from minigrad import Tensor, tanh
 from minigrad import functional as F
 from minigrad import random as streams
-from minigrad.creation import zeros
 from minigrad.nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, Parameter, init
+from minigrad.ops.creation import zeros
 from models.attention import padding_mask
 from models.blocks import ACTIVATIONS, EncoderLayer
 from models.positional import LearnedPositions

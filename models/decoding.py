@@ -215,8 +215,8 @@ def steps(rows, choose=greedy, max_new=100, stop=()):
 def generate(model, prompts, max_new=100, stop=(), cache=True, **sampling):
     """For each prompt the list of tokens that follow, up to and without its stop token. `sampling`: see Sampler."""
     stop = np.atleast_1d(np.asarray(stop, dtype=int))
-    # (R, <= max_new)
-    table = np.array([*steps(Prompts(model, prompts, cache), Sampler(**sampling), max_new, stop)]).T
+    columns = steps(Prompts(model, prompts, cache), Sampler(**sampling), max_new, stop)
+    table = np.array([*columns]).T  # (R, <= max_new)
     return [until(row, stop) for row in table.reshape(len(prompts), -1)]
 
 

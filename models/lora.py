@@ -9,8 +9,8 @@ import math
 import re
 
 from minigrad import functional as F
-from minigrad.creation import empty
 from minigrad.nn import Linear, Parameter, init
+from minigrad.ops.creation import empty
 
 
 class LoRA(Linear):

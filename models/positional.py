@@ -79,16 +79,16 @@ class Rotary(Module):
         if layout not in ("halves", "interleaved"):
             raise ValueError(f"Rotary: layout must be 'halves' or 'interleaved', got {layout!r}.")
         self.head_dim, self.max_len, self.layout = head_dim, max_len, layout
-        # (max_len, D/2)
-        angle = np.arange(max_len)[:, None] * base ** (-np.arange(0, head_dim, 2) / head_dim)
+        rates = base ** (-np.arange(0, head_dim, 2) / head_dim)
+        angle = np.arange(max_len)[:, None] * rates  # (max_len, D/2)
         # float64: rounded only to the dtype of what is turned
         self.cos, self.sin = np.cos(angle), np.sin(angle)
 
     def forward(self, x, positions):
         """x (B, H, T, D), positions (T,) or (B, T) -> (B, H, T, D)."""
         _check_length(int(positions.max(initial=-1)) + 1, self.max_len)
-        # ([B,] 1, T, D/2)
-        cos, sin = (table[positions][..., None, :, :].astype(x.dtype) for table in (self.cos, self.sin))
+        tables = (table[positions][..., None, :, :] for table in (self.cos, self.sin))
+        cos, sin = (table.astype(x.dtype) for table in tables)  # ([B,] 1, T, D/2)
         if self.layout == "halves":
             return F.rotate(x, cos, sin)
         a, b = x[..., 0::2], x[..., 1::2]

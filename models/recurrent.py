@@ -187,8 +187,8 @@ class Reader(Module):
         if self.every:
             return self.output(states)  # (B, T, outputs)
         last = last[0] if isinstance(last, tuple) else last  # (layers * directions, B, C)
-        # (B, outputs)
-        return self.output(concatenate([last[i - self.directions] for i in range(self.directions)], -1))
+        both = concatenate([last[i - self.directions] for i in range(self.directions)], -1)
+        return self.output(both)  # (B, outputs)
 
     def forward(self, tokens):
         """tokens (B, T), padded at the end -> logits."""

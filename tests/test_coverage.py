@@ -17,12 +17,12 @@ from oracle import near, refuses
 
 import minigrad as mg
 from minigrad import functional as F
-from minigrad import functions, linalg, nn
+from minigrad import linalg, nn, ops
 from minigrad.engine.operators import FROM_NUMPY
 from minigrad.engine.tensor import Tensor
-from minigrad.functions.spelling import either_spelling
 from minigrad.gradcheck import gradcheck
 from minigrad.nn import samples as nn_samples
+from minigrad.ops.spelling import either_spelling
 from minigrad.samples import SAMPLES, draw
 
 try:
@@ -776,7 +776,7 @@ WITHOUT_A_GRADIENT = set(
 
 def names():
     """(where, name, what) of everything public."""
-    yield from (("minigrad", n, getattr(functions, n)) for n in functions.__all__)
+    yield from (("minigrad", n, getattr(ops, n)) for n in ops.__all__)
     yield from (("minigrad.linalg", n, getattr(linalg, n)) for n in linalg.__all__)
     yield from (
         ("functional", n, f)
@@ -855,7 +855,7 @@ def test_every_differentiable_public_name_is_reached_by_a_sample():
 @pytest.mark.filterwarnings("ignore")
 def test_every_public_function_stands_beside_its_namesake():
     called = called_by(all_cases)
-    assert {n for n in functions.__all__ if not is_called(getattr(functions, n), called)} == set()
+    assert {n for n in ops.__all__ if not is_called(getattr(ops, n), called)} == set()
     assert {n for n in linalg.__all__ if not is_called(getattr(linalg, n), called)} == set()
 
 
@@ -875,8 +875,8 @@ def test_every_numpy_function_that_means_something_on_tensors_is_tried(monkeypat
 
 def test_a_public_name_without_a_sample_would_be_noticed(monkeypatch):
     called = called_by(all_samples)
-    monkeypatch.setattr(functions, "__all__", [*functions.__all__, "forgotten"])
-    monkeypatch.setattr(functions, "forgotten", either_spelling(lambda x: x * 2), raising=False)
+    monkeypatch.setattr(ops, "__all__", [*ops.__all__, "forgotten"])
+    monkeypatch.setattr(ops, "forgotten", either_spelling(lambda x: x * 2), raising=False)
     monkeypatch.setattr(nn, "__all__", [*nn.__all__, "Forgotten"])
     monkeypatch.setattr(
         nn, "Forgotten", type("Forgotten", (nn.Module,), {"forward": lambda self, x: x}), raising=False

@@ -15,7 +15,7 @@ from oracle import leaf, near, refuses, same
 
 import minigrad as mg
 from minigrad import functional as F
-from minigrad import functions as public
+from minigrad import ops as public
 from minigrad.engine import array_functions
 from minigrad.engine.operators import FROM_NUMPY
 from minigrad.engine.recording import apply

@@ -15,7 +15,7 @@ ROOT = Path(minigrad.__file__).parents[1]
 LAYERS = [  # each may import from its own layer and from those before it
     "modes random machine _words absent",
     "engine",
-    "functions linalg creation",
+    "ops linalg",
     "functional",
     # minigrad/__init__ stands where what it collects stands
     "kernels func gradcheck differences samples minigrad",

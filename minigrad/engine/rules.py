@@ -209,8 +209,9 @@ def matmul_x(g, _z, _x, y):
 def matmul_y(g, _z, x, _y):
     """dL/dy = x^T @ g, in one product over all rows where y is a single matrix or vector."""
     if x.ndim == 1:
-        # (k, 1) * (..., 1, m)
-        return g * x if _y.ndim == 1 else np.expand_dims(x, -1) * np.expand_dims(g, -2)
+        if _y.ndim == 1:
+            return g * x
+        return np.expand_dims(x, -1) * np.expand_dims(g, -2)  # (k, 1) * (..., 1, m)
     if _y.ndim == 1:
         return g.reshape(-1) @ rows(x)  # (rows,) @ (rows, k)
     if _y.ndim == 2:

@@ -4,7 +4,7 @@ They differentiate by themselves, to any order. Where speed pays, kernels/ holds
 a @definition uses its kernel unless `with minigrad.definitions():` asks for the lines that stand in the files here.
 """
 
-from minigrad.functions import relu, sigmoid, tanh
+from minigrad.ops import relu, sigmoid, tanh
 from minigrad.functional.tiers import DEFINITIONS, definition
 from minigrad.functional.activations import (
     elu, gelu, hardtanh, leaky_relu, log_softmax, logsigmoid, logsumexp, relu6, silu, softmax, softplus,

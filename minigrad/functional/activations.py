@@ -2,7 +2,7 @@
 
 import math
 
-from minigrad import functions as f
+from minigrad import ops as f
 from minigrad.engine import array_functions
 from minigrad.engine.recording import apply, as_tensor
 from minigrad.engine.tensor import Tensor

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from minigrad import functions as f
+from minigrad import ops as f
 from minigrad import random
 from minigrad.engine.recording import as_tensor
 from minigrad.engine.tensor import Tensor

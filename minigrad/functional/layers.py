@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from minigrad import functions as f
+from minigrad import ops as f
 from minigrad import random
 from minigrad.engine.recording import as_tensor, floating
 from minigrad.engine.tensor import Tensor
 from minigrad.functional.tiers import definition
-from minigrad.functions.shape import padded
+from minigrad.ops.shape import padded
 
 
 @definition

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from minigrad import functions as f
+from minigrad import ops as f
 from minigrad.engine.recording import as_tensor
 from minigrad.functional.activations import log_softmax, softplus
 from minigrad.functional.layers import cosine_similarity

@@ -5,7 +5,7 @@ one product for all steps, made before the loop, so that only what depends on th
 keep (T, B, 1), boolean: where it is False a sequence has no such step, and its state stays what it was (padding).
 """
 
-from minigrad import functions as f
+from minigrad import ops as f
 from minigrad.engine.recording import as_tensor
 from minigrad.functional.layers import linear
 from minigrad.functional.tiers import definition

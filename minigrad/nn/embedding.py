@@ -1,10 +1,10 @@
 """Embedding: a table of vectors, one for each token."""
 
 from minigrad import functional as F
-from minigrad.creation import empty
 from minigrad.modes import no_grad
 from minigrad.nn import init
 from minigrad.nn.module import Module, Parameter
+from minigrad.ops.creation import empty
 
 
 class Embedding(Module):

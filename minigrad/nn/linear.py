@@ -3,10 +3,10 @@
 import math
 
 from minigrad import functional as F
-from minigrad.creation import empty
-from minigrad.functions import flatten
 from minigrad.nn import init
 from minigrad.nn.module import Module, Parameter
+from minigrad.ops import flatten
+from minigrad.ops.creation import empty
 
 
 class Linear(Module):

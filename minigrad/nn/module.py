@@ -11,8 +11,8 @@ from minigrad import random
 from minigrad.engine.graph import clock
 from minigrad.engine.recording import as_tensor
 from minigrad.engine.tensor import Tensor
-from minigrad.functions import NO_GPU
 from minigrad.modes import current_module, recording, tracing
+from minigrad.ops import NO_GPU
 
 
 class Parameter(Tensor):

@@ -1,8 +1,8 @@
 """Normalisation: each example's features brought to mean 0 and variance 1 (or only to size 1), then scaled by what is learned."""
 
 from minigrad import functional as F
-from minigrad.creation import ones, zeros
 from minigrad.nn.module import Module, Parameter
+from minigrad.ops.creation import ones, zeros
 
 
 class LayerNorm(Module):

@@ -10,11 +10,11 @@ import warnings
 import numpy as np
 
 from minigrad import functional as F
-from minigrad import functions as f
-from minigrad.creation import empty, zeros
+from minigrad import ops as f
 from minigrad.engine.recording import as_tensor
 from minigrad.nn import init
 from minigrad.nn.module import Module, Parameter
+from minigrad.ops.creation import empty, zeros
 
 
 class Recurrent(Module):

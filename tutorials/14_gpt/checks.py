@@ -288,8 +288,8 @@ attention_step.wrong(
 )
 attention_step.wrong(
     "The new token stands at the beginning of keys and values. Append it at the end, where it belongs in time.",
-    "np.concatenate([keys, k[:, None]], 1), np.concatenate([values, v[:, None]], 1)",
-    "np.concatenate([k[:, None], keys], 1), np.concatenate([v[:, None], values], 1)",
+    "([keys, k[:, None]], 1)  # (H, T + 1, D)\n    values = np.concatenate([values, v[:, None]], 1)",
+    "([k[:, None], keys], 1)\n    values = np.concatenate([v[:, None], values], 1)",
 )
 attention_step.wrong(
     (
@@ -313,7 +313,7 @@ attention_step.wrong(
 )
 attention_step.wrong(
     "The values are not remembered: only the keys grew, and the new value took the place of the last.",
-    "np.concatenate([values, v[:, None]], 1)  # (H, T + 1, D)",
+    "np.concatenate([values, v[:, None]], 1)",
     "np.concatenate([values[:, :-1], *[v[:, None]] * (2 if values.shape[1] else 1)], 1)",
 )
 

@@ -67,8 +67,8 @@ def attention_step(q, k, v, keys, values):
     and the keys and values with the new token's at the end. The arrays that were passed are left as they were.
     """
     # solution
-    # (H, T + 1, D)
-    keys, values = np.concatenate([keys, k[:, None]], 1), np.concatenate([values, v[:, None]], 1)
+    keys = np.concatenate([keys, k[:, None]], 1)  # (H, T + 1, D)
+    values = np.concatenate([values, v[:, None]], 1)
     scores = (keys @ q[:, :, None])[:, :, 0] / np.sqrt(q.shape[-1])  # (H, T + 1)
     e = np.exp(scores - scores.max(-1, keepdims=True))
     weights = e / e.sum(-1, keepdims=True)

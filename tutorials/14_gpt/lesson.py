@@ -384,8 +384,8 @@ assert "the value of " + written == write("the value of ", 60, ways["greedy"], r
 # %%
 def attention_step(q, k, v, keys, values):
     """q, k, v (H, D) of a new token; keys, values (H, T, D) of those before -> its output (H, D), and both with one more."""
-    # (H, T + 1, D)
-    keys, values = np.concatenate([keys, k[:, None]], 1), np.concatenate([values, v[:, None]], 1)
+    keys = np.concatenate([keys, k[:, None]], 1)  # (H, T + 1, D)
+    values = np.concatenate([values, v[:, None]], 1)
     scores = (keys @ q[:, :, None])[..., 0] / math.sqrt(q.shape[-1])  # (H, T + 1)
     return (softmax(scores)[:, None] @ values)[:, 0], keys, values
 

@@ -8,7 +8,7 @@ from minigrad.engine import array_functions
 from minigrad.engine.operators import FROM_NUMPY
 from minigrad.engine.recording import apply, as_tensor, floating
 from minigrad.engine.tensor import Tensor
-from minigrad.functions.spelling import NO_GPU, public
+from minigrad.ops.spelling import NO_GPU, public
 
 __all__ = []  # filled by @public
 

@@ -5,12 +5,12 @@ elementwise  of every number      reductions  of many numbers      shape  of non
 indexing     of chosen ones       linalg      of matrices
 """
 
-from minigrad.functions import elementwise, indexing, linalg, reductions, shape
-from minigrad.functions.spelling import NO_GPU, either_spelling
-from minigrad.functions.elementwise import *
-from minigrad.functions.reductions import *
-from minigrad.functions.shape import *
-from minigrad.functions.indexing import *
-from minigrad.functions.linalg import *
+from minigrad.ops import elementwise, indexing, linalg, reductions, shape
+from minigrad.ops.spelling import NO_GPU, either_spelling
+from minigrad.ops.elementwise import *
+from minigrad.ops.reductions import *
+from minigrad.ops.shape import *
+from minigrad.ops.indexing import *
+from minigrad.ops.linalg import *
 
 __all__ = [*elementwise.__all__, *reductions.__all__, *shape.__all__, *indexing.__all__, *linalg.__all__]

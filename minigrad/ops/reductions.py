@@ -11,10 +11,10 @@ from minigrad.engine import array_functions
 from minigrad.engine.operators import FROM_NUMPY
 from minigrad.engine.recording import apply, as_tensor, floating
 from minigrad.engine.tensor import Tensor
-from minigrad.functions.elementwise import maximum, minimum, where
-from minigrad.functions.indexing import take_along_axis
-from minigrad.functions.shape import concatenate, flip, permute, squeeze, unsqueeze
-from minigrad.functions.spelling import along, axis_of, public
+from minigrad.ops.elementwise import maximum, minimum, where
+from minigrad.ops.indexing import take_along_axis
+from minigrad.ops.shape import concatenate, flip, permute, squeeze, unsqueeze
+from minigrad.ops.spelling import along, axis_of, public
 
 __all__ = []  # filled by @public
 

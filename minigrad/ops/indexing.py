@@ -9,9 +9,9 @@ from minigrad.engine import array_functions
 from minigrad.engine.operators import FROM_NUMPY
 from minigrad.engine.recording import apply, as_tensor
 from minigrad.engine.tensor import Tensor
-from minigrad.functions.elementwise import where
-from minigrad.functions.shape import broadcast_to, reshape
-from minigrad.functions.spelling import along, axis_of, public
+from minigrad.ops.elementwise import where
+from minigrad.ops.shape import broadcast_to, reshape
+from minigrad.ops.spelling import along, axis_of, public
 
 __all__ = []  # filled by @public
 

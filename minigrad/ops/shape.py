@@ -6,8 +6,8 @@ from minigrad.engine import array_functions
 from minigrad.engine.operators import FROM_NUMPY
 from minigrad.engine.recording import apply, as_tensor
 from minigrad.engine.tensor import Tensor
-from minigrad.functions.elementwise import where
-from minigrad.functions.spelling import along, axis_of, public, several
+from minigrad.ops.elementwise import where
+from minigrad.ops.spelling import along, axis_of, public, several
 
 __all__ = []  # filled by @public
 

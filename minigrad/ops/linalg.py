@@ -12,10 +12,10 @@ from minigrad.engine import array_functions
 from minigrad.engine.operators import FROM_NUMPY
 from minigrad.engine.recording import apply, as_tensor
 from minigrad.engine.tensor import Tensor
-from minigrad.functions.elementwise import where
-from minigrad.functions.reductions import amax, amin, norm, sum
-from minigrad.functions.shape import diagonal, permute, reshape, squeeze, unsqueeze
-from minigrad.functions.spelling import axis_of, either_spelling, public
+from minigrad.ops.elementwise import where
+from minigrad.ops.reductions import amax, amin, norm, sum
+from minigrad.ops.shape import diagonal, permute, reshape, squeeze, unsqueeze
+from minigrad.ops.spelling import axis_of, either_spelling, public
 
 __all__ = []  # filled by @public
 
