@@ -21,9 +21,9 @@ from minigrad import linalg, nn, ops
 from minigrad.engine.operators import FROM_NUMPY
 from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck import gradcheck
-from minigrad.nn import samples as nn_samples
+from minigrad.gradcheck.samples import layers as nn_samples
+from minigrad.gradcheck.samples.ops import SAMPLES, draw
 from minigrad.ops.spelling import either_spelling
-from minigrad.samples import SAMPLES, draw
 
 try:
     import torch

@@ -24,14 +24,14 @@ from minigrad.gradcheck import (
     gradgradcheck,
     locate,
     mistakes,
-    mutations,
-    spoiling,
-)  # fmt: skip
+)
 from minigrad.gradcheck import __main__ as door
-from minigrad.gradcheck.dropping import without_a_term
 from minigrad.gradcheck.mistakes import MISTAKES, numbers, softmax
+from minigrad.gradcheck.mutations import run as mutations
+from minigrad.gradcheck.mutations import spoiling
+from minigrad.gradcheck.mutations.dropping import without_a_term
 from minigrad.gradcheck.oracle import compare_values
-from minigrad.samples import SAMPLES
+from minigrad.gradcheck.samples.ops import SAMPLES
 
 X, Y, W = numbers(4, 3), numbers(4, 3) + 0.1, numbers(3, 3)
 

@@ -18,8 +18,9 @@ LAYERS = [  # each may import from its own layer and from those before it
     "ops linalg",
     "functional",
     # minigrad/__init__ stands where what it collects stands
-    "kernels func gradcheck differences samples minigrad",
+    "kernels func differences minigrad",
     "nn optim data",
+    "gradcheck",
     "saving accumulation health trainer sharing distributed job viz checkpoints interruption",
     "models",
     "models.recipes",

@@ -17,11 +17,12 @@ from minigrad.engine.graph import name_of, take_item
 from minigrad.engine.recording import apply
 from minigrad.engine.table import CONSTANT, RULES, EachRow, KernelRow, Row
 from minigrad.engine.tensor import Tensor
-from minigrad.gradcheck import gradcheck, mutations
-from minigrad.gradcheck.mutations import FLAT, judge_engine, noticed, why_equivalent
-from minigrad.gradcheck.spoiling import ENGINES, mutants
-from minigrad.gradcheck.squares import SQUARE
-from minigrad.samples import SAMPLES, draw, sine_and_cosine
+from minigrad.gradcheck import gradcheck
+from minigrad.gradcheck.mutations import run as mutations
+from minigrad.gradcheck.mutations.run import FLAT, judge_engine, noticed, why_equivalent
+from minigrad.gradcheck.mutations.spoiling import ENGINES, mutants
+from minigrad.gradcheck.samples.ops import SAMPLES, draw, sine_and_cosine
+from minigrad.gradcheck.samples.squares import SQUARE
 
 ROWS = {fun: row for fun, row in RULES.items() if row is not CONSTANT}
 KERNELS = {fun: row for fun, row in ROWS.items() if isinstance(row, KernelRow)}

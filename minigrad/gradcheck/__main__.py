@@ -8,10 +8,11 @@ import time
 
 import numpy as np
 
-from minigrad import Tensor, manual_seed, samples
+from minigrad import Tensor, manual_seed
 from minigrad._doors import Parser, UsageError, load_models, open_door, said
-from minigrad.gradcheck import TOLERANCE, GradcheckError, Result, check, mistakes, mutations
-from minigrad.nn import samples as nn_samples
+from minigrad.gradcheck import TOLERANCE, GradcheckError, Result, check, mistakes
+from minigrad.gradcheck.mutations import run as mutations
+from minigrad.gradcheck.samples import layers, ops
 
 MANY = 150  # with more entries than this the second order is checked along random directions
 GROUPS = ("op", "function", "kernel", "definition", "layer", "block", "model")
@@ -19,7 +20,7 @@ GROUPS = ("op", "function", "kernel", "definition", "layer", "block", "model")
 
 def all_samples():
     """Every sample that any layer declares."""
-    return [*samples.SAMPLES, *nn_samples.SAMPLES, *load_models("samples").SAMPLES]
+    return [*ops.SAMPLES, *layers.SAMPLES, *load_models("samples").SAMPLES]
 
 
 def worst(sample, order):

@@ -1,7 +1,4 @@
-"""gradcheck for functions of Tensors and for Modules: what backward gives, beside finite differences.
-
-Knows how to call the engine.
-"""
+"""Compare what backward gives with finite differences, for functions of Tensors and for Modules."""
 
 import numpy as np
 
@@ -9,61 +6,18 @@ from minigrad import random
 from minigrad.engine.backward import grad
 from minigrad.engine.recording import as_tensor
 from minigrad.engine.tensor import Tensor
-from minigrad.gradcheck.diagnosis import only_float32
-from minigrad.gradcheck.evidence import Evidence
+from minigrad.gradcheck.diagnosis.evidence import Evidence
+from minigrad.gradcheck.judging import BackwardFailed, imprecise, judged, misfit
 from minigrad.gradcheck.numeric import EPS, TOLERANCE, flat, slope_along, slopes
-from minigrad.gradcheck.results import GradcheckError, Report, Result, compare, explained
+from minigrad.gradcheck.results import GradcheckError, Report, Result, compare
 from minigrad.modes import enable_grad
 
-VACUOUS = (
-    "The check is vacuous: every gradient is zero{because}, so any wrong rule that gives zero would pass. "
-    "Choose inputs at which the function changes."
-)
 
+def check_function(fun, inputs=(), *, order=1, eps=EPS, fast=False, seed=0, tolerance=TOLERANCE):
+    """The Report of a function of Tensors or a Module; the arguments are those of gradcheck.
 
-def gradcheck(fun, inputs=(), *, order=1, eps=EPS, tolerance=TOLERANCE, fast=False, seed=0):
-    """True if the gradients of fun(*inputs) agree with finite differences; else raises GradcheckError, which names the worst
-    entry, says what probably went wrong, and in which op.
-
-    fun     a function of Tensors that returns a Tensor or several; or a Module, whose parameters are then checked as well;
-            or a pair (forward, backward) in plain NumPy: see gradcheck_pair
-    inputs  Tensors; those that require a gradient are checked, and must be float64
-    order   2 checks the gradients of the gradients (with respect to the inputs and to the incoming gradient)
-    fast    compare along one random direction for each tensor, instead of entry by entry: for whole models
-    The incoming gradient is random (with ones, a softmax whose backward gives zeros would pass); random streams start each
-    evaluation alike, so dropout keeps its mask; the inputs are left as they were.
+    Raises GradcheckError where nothing can be compared.
     """
-    if isinstance(fun, tuple):
-        from minigrad.gradcheck.pairs import gradcheck_pair
-
-        return gradcheck_pair(*fun, inputs, eps=eps, tolerance=tolerance, seed=seed)
-    try:
-        report = check(fun, inputs, order=order, eps=eps, fast=fast, seed=seed, tolerance=tolerance)
-    except BackwardFailed as failure:
-        raise _with_reasons(
-            str(failure), Report(tolerance=tolerance), fun, inputs, order, seed
-        ) from failure.__cause__
-    if report.wrong:
-        raise _with_reasons(report.sentence(), report, fun, inputs, order, seed)
-    if order == 1 and report.vacuous:
-        raise GradcheckError(VACUOUS.format(because=_because(report)), report)
-    return True
-
-
-def gradgradcheck(fun, inputs=(), **settings):
-    """gradcheck of the second order."""
-    return gradcheck(fun, inputs, order=2, **settings)
-
-
-def check(fun, inputs=(), *, order=1, eps=EPS, fast=False, seed=0, tolerance=TOLERANCE):
-    """The same as a Report: a list of Results, one for each tensor, that prints as a table.
-
-    Raises only where nothing can be compared.
-    """
-    if isinstance(fun, tuple):
-        from minigrad.gradcheck.pairs import check_pair
-
-        return check_pair(*fun, inputs, eps=eps, seed=seed, tolerance=tolerance)
     named = _differentiable(fun, inputs)
     rng = np.random.default_rng(seed)
     state = random.get_state()
@@ -84,30 +38,6 @@ def check(fun, inputs=(), *, order=1, eps=EPS, fast=False, seed=0, tolerance=TOL
         e.position = next((i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.data is e.x), None)
         e.x = e.x.copy()
     return Report(results, tolerance)
-
-
-class BackwardFailed(GradcheckError):
-    """Backward raised an error instead of giving gradients."""
-
-
-def _with_reasons(headline, report, fun, inputs, order, seed):
-    from minigrad.gradcheck.reasons import reasons  # it checks parts of the function with what is here
-
-    try:
-        diagnoses, where = reasons(report, fun, inputs, order, seed)
-    except Exception as error:  # a diagnosis that fails must not hide what it was to explain
-        diagnoses, where = [], f"(No diagnosis: {type(error).__name__}: {error})"
-    return GradcheckError(explained(headline, diagnoses, where), report, diagnoses)
-
-
-def _because(report):
-    """Why everything is zero, if it can be told."""
-    constant = all(
-        r.evidence.jacobian is not None and not r.evidence.jacobian.any()
-        for r in report
-        if r.evidence is not None
-    )
-    return " (the output does not change with the inputs here)" if constant else ""
 
 
 def _differentiable(fun, inputs):
@@ -238,48 +168,6 @@ def _entry_by_entry(evidence, scalar, eps, rng):
     """Move each entry a little up and down, and compare slopes."""
     found = slopes(evidence.x, scalar.values, scalar.seed(), eps)
     return judged(evidence, found)
-
-
-def judged(evidence, found):
-    """The Result of an input whose slopes are known."""
-    evidence.jacobian, evidence.kinks, raw = found.jacobian, found.kinks, evidence.raw
-    evidence.numeric = found.gradient
-    problem = misfit(raw, evidence.x.shape)
-    if problem:
-        largest = float(np.abs(found.gradient).max(initial=0))
-        return Result(
-            evidence.name, float("inf"), (), np.nan, np.nan, largest, problem=problem, evidence=evidence
-        )
-    evidence.numeric = found.allowed(raw)
-    result = compare(evidence.name, raw, evidence.numeric, int(found.kinks.sum()))
-    result.evidence, result.problem = evidence, imprecise(raw)
-    return result
-
-
-def misfit(raw, shape):
-    """What is wrong with a gradient before its numbers are looked at."""
-    if raw is None:
-        return "backward gives no gradient (None), though the output depends on it"
-    if not isinstance(raw, np.ndarray) or raw.dtype.kind not in "fiub":
-        return (
-            f"backward gives a {type(raw).__name__}{f' of {raw.dtype}' if isinstance(raw, np.ndarray) else ''}; it must be an "
-            f"array of numbers"
-        )
-    if raw.shape != shape:
-        return f"backward gives a gradient of shape {raw.shape} for an input of shape {shape}; it must have the input's shape"
-    return ""
-
-
-def imprecise(raw):
-    """The dtype, or numbers that have been through float32."""
-    if raw.dtype != np.float64:
-        return f"backward gives a gradient of {raw.dtype} for a float64 input; its dtype must be the input's"
-    if only_float32(raw):
-        return (
-            "the gradient has been through float32: every number of it has only the precision of float32, though the inputs "
-            "are float64"
-        )
-    return ""
 
 
 def _along_direction(evidence, scalar, eps, rng):

@@ -11,8 +11,8 @@ import numpy as np
 
 from minigrad import functional as F
 from minigrad.engine.recording import as_tensor
+from minigrad.gradcheck.by_hand import check_pair, gradcheck_pair
 from minigrad.gradcheck.oracle import compare_values
-from minigrad.gradcheck.pairs import check_pair, gradcheck_pair
 from minigrad.gradcheck.results import GradcheckError
 
 MISTAKES = []

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from minigrad.engine.tensor import Tensor
-from minigrad.gradcheck.factors import spelled
+from minigrad.gradcheck.diagnosis.factors import spelled
 from minigrad.gradcheck.results import Diagnosis, GradcheckError
 
 TOLERANCE = 1e-4  # an eps inside a root blurs a factor by about 1e-5

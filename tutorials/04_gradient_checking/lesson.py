@@ -331,7 +331,7 @@ assert abs(complex_step(np.sin, 1.0) - np.cos(1.0)) < 1e-15 and complex_step(np.
 # %% [markdown]
 # ### The same in minigrad
 #
-# `minigrad/gradcheck/numeric.py` holds the slopes and the relative error, `minigrad/gradcheck/pairs.py` the check of a
+# `minigrad/gradcheck/numeric.py` holds the slopes and the relative error, `minigrad/gradcheck/by_hand.py` the check of a
 # forward and a backward in plain NumPy, `minigrad/gradcheck/checking.py` that of functions of Tensors and of whole modules.
 # What they add is the answer to the next question: what is wrong?
 

@@ -635,7 +635,7 @@ print("gradcheck passes, gradgradcheck does not; values differ by", apart.round(
 # ## What was left out
 #
 # - **Bringing an op into minigrad itself**: its row goes beside its kin in `minigrad/engine/rules.py`, a line into
-#   `minigrad/samples.py`. The tests fail until both are there: they walk the table.
+#   `minigrad/gradcheck/samples/ops.py`. The tests fail until both are there: they walk the table.
 # - **`python -m minigrad.gradcheck --mutations`** spoils every rule and kernel and counts what is caught.
 # - **Hooks** (`x.register_hook`) change a gradient on its way without an op of their own.
 # - **Forward mode**: a row here has no rule for it. JAX keeps those instead and derives the others (lesson 18).

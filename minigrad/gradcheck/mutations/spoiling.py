@@ -11,7 +11,7 @@ from minigrad.engine import reverse_pass
 from minigrad.engine.graph import Node, name_of
 from minigrad.engine.table import CONSTANT, RULES, EachRow, KernelRow, Row
 from minigrad.engine.tensor import Tensor
-from minigrad.gradcheck.dropping import is_readable, without_a_term
+from minigrad.gradcheck.mutations.dropping import is_readable, without_a_term
 
 
 def transposed(d):

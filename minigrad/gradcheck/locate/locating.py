@@ -2,8 +2,7 @@
 
 Runs each node's rule alone, on the arrays it had, against differences of its own function.
 
-Knows what a node is; takes no rule on trust, nor the engine that puts them together (engine.py of this folder looks at that).
-(The file is not called locate.py, because a package's attribute can be a function or a module of that name, not both.)
+Knows what a node is; takes no rule on trust, nor the engine that puts them together (engine_faults.py looks at that).
 """
 
 from dataclasses import dataclass, field
@@ -13,12 +12,12 @@ import numpy as np
 from minigrad import random
 from minigrad.engine.graph import Node
 from minigrad.engine.tensor import Tensor
-from minigrad.gradcheck.engine import examine_engine
-from minigrad.gradcheck.evidence import diagnose
-from minigrad.gradcheck.lines import Lines
+from minigrad.gradcheck.diagnosis.evidence import diagnose
+from minigrad.gradcheck.locate.engine_faults import examine_engine
+from minigrad.gradcheck.locate.second import examine_again
+from minigrad.gradcheck.locate.source_lines import Lines
+from minigrad.gradcheck.locate.steps import examine, steps_of
 from minigrad.gradcheck.results import GradcheckError
-from minigrad.gradcheck.second import examine_again
-from minigrad.gradcheck.steps import examine, steps_of
 from minigrad.modes import Mode, enable_grad, readable
 
 

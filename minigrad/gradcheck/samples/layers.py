@@ -4,7 +4,7 @@ import numpy as np
 
 from minigrad import functional as F
 from minigrad import nn, tensor
-from minigrad.gradcheck import Sample, leaf
+from minigrad.gradcheck.samples import Sample, leaf
 
 SAMPLES = []
 

@@ -8,10 +8,10 @@ import inspect
 import numpy as np
 
 from minigrad.engine.tensor import Tensor
-from minigrad.gradcheck.checking import VACUOUS, BackwardFailed, judged
-from minigrad.gradcheck.evidence import Evidence
+from minigrad.gradcheck.diagnosis.evidence import Evidence
+from minigrad.gradcheck.diagnosis.reasons import explanations
+from minigrad.gradcheck.judging import VACUOUS, BackwardFailed, judged
 from minigrad.gradcheck.numeric import EPS, TOLERANCE, flat, slopes
-from minigrad.gradcheck.reasons import explanations
 from minigrad.gradcheck.results import GradcheckError, Report, explained
 
 

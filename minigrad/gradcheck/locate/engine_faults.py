@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minigrad.engine import graph, reverse_pass
+from minigrad.engine import reverse_pass
 from minigrad.engine.graph import Node
 from minigrad.engine.tensor import Tensor
-from minigrad.gradcheck.evidence import summed_to
+from minigrad.gradcheck.diagnosis.evidence import summed_to
 from minigrad.gradcheck.numeric import relative_error
 from minigrad.gradcheck.results import Diagnosis
 
@@ -29,7 +29,7 @@ class EngineFault:
 def examine_engine(values, rng):
     """The first EngineFault behind some tensors, or None."""
     starts = [y.node for y in values]
-    order = graph.oldest_first(starts)
+    order = reverse_pass.oldest_first(starts)  # whichever the engine runs
     places = {node: i for i, node in enumerate(order)}
     for node in order:
         for parent in node.parents:

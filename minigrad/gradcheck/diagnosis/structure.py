@@ -5,7 +5,7 @@ Continues the list of diagnosis.py. Knows the shapes that derivatives take; no r
 
 import numpy as np
 
-from minigrad.gradcheck.evidence import hypothesis
+from minigrad.gradcheck.diagnosis.evidence import hypothesis
 
 # ---------------------------------------------------------------- what couples the entries
 

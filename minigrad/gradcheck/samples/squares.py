@@ -12,8 +12,8 @@ from minigrad import functional as F
 from minigrad.engine import array_functions
 from minigrad.engine.graph import name_of
 from minigrad.engine.recording import apply
-from minigrad.gradcheck.sample import Sample
-from minigrad.samples import draw, sine_and_cosine
+from minigrad.gradcheck.samples import Sample
+from minigrad.gradcheck.samples.ops import draw, sine_and_cosine
 
 SQUARE = []
 

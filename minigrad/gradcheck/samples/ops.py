@@ -11,7 +11,7 @@ from minigrad import linalg
 from minigrad.engine import array_functions
 from minigrad.engine.recording import apply
 from minigrad.engine.table import defvjp
-from minigrad.gradcheck import Sample, leaf
+from minigrad.gradcheck.samples import Sample, leaf
 from minigrad.modes import Mode, readable
 
 SAMPLES = []

@@ -6,7 +6,7 @@ graph.
 
 import numpy as np
 
-from minigrad.gradcheck.evidence import hypothesis, summed_to
+from minigrad.gradcheck.diagnosis.evidence import hypothesis, summed_to
 
 
 @hypothesis("input for output")

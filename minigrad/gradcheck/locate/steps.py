@@ -13,9 +13,9 @@ from minigrad.engine.graph import Node, name_of, oldest_first
 from minigrad.engine.recompute import recomputed
 from minigrad.engine.table import RULES, KernelRow, Row
 from minigrad.engine.tensor import Tensor
-from minigrad.gradcheck.checking import judged
-from minigrad.gradcheck.diagnosis import only_float32
-from minigrad.gradcheck.evidence import Evidence, summed_to
+from minigrad.gradcheck.diagnosis.evidence import Evidence, summed_to
+from minigrad.gradcheck.diagnosis.numbers import only_float32
+from minigrad.gradcheck.judging import judged
 from minigrad.gradcheck.numeric import EPS, TOLERANCE, around, flat, relative_error, slopes
 from minigrad.modes import no_grad
 

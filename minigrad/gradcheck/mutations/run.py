@@ -16,10 +16,18 @@ from minigrad import kernels, manual_seed
 from minigrad.engine import array_functions
 from minigrad.engine.graph import Node, name_of, take_item
 from minigrad.engine.table import KernelRow
-from minigrad.gradcheck.checking import check, gradcheck
-from minigrad.gradcheck.spoiling import ENGINES, RESULTS, engine_with, mutants, rows, table_with, unreadable
-from minigrad.gradcheck.squares import SQUARE
-from minigrad.samples import SAMPLES
+from minigrad.gradcheck import check, gradcheck
+from minigrad.gradcheck.mutations.spoiling import (
+    ENGINES,
+    RESULTS,
+    engine_with,
+    mutants,
+    rows,
+    table_with,
+    unreadable,
+)
+from minigrad.gradcheck.samples.ops import SAMPLES
+from minigrad.gradcheck.samples.squares import SQUARE
 
 # The names of the hypotheses that are right for what was done. A dropped term has several: each says which kind is missing;
 # and a term that is dropped from an exponent, as b of exp(a - b), is a missing factor.

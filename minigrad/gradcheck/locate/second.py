@@ -8,10 +8,11 @@ import numpy as np
 from minigrad.engine.recording import apply, apply_kernel
 from minigrad.engine.table import KernelRow
 from minigrad.engine.tensor import Tensor
-from minigrad.gradcheck.checking import BackwardFailed, check
+from minigrad.gradcheck.checking import check_function
+from minigrad.gradcheck.judging import BackwardFailed
+from minigrad.gradcheck.locate.steps import Rerun, Several
 from minigrad.gradcheck.numeric import TOLERANCE
 from minigrad.gradcheck.results import Diagnosis, GradcheckError, Result
-from minigrad.gradcheck.steps import Rerun, Several
 
 
 def examine_again(step, seed):
@@ -28,7 +29,7 @@ def examine_again(step, seed):
         return call(step.row if isinstance(step.row, KernelRow) else step.node.fun, *args, **step.node.kwargs)
 
     try:
-        report = check(alone, leaves, order=2, seed=seed)
+        report = check_function(alone, leaves, order=2, seed=seed)
     except BackwardFailed as failure:
         result = Result(
             f"the rule of {step.name}", float("inf"), (), np.nan, np.nan, 0.0, problem=str(failure)

@@ -6,8 +6,8 @@ expressions; a formula counts only if it fits every entry.
 
 import numpy as np
 
-from minigrad.gradcheck.evidence import hypothesis
-from minigrad.gradcheck.factors import spelled
+from minigrad.gradcheck.diagnosis.evidence import hypothesis
+from minigrad.gradcheck.diagnosis.factors import spelled
 
 
 @hypothesis("missing term", last_resort=True)

@@ -1,4 +1,7 @@
-"""What the layers declare to be checked, in samples.py beside them. Knows nothing of checking."""
+"""What to check: one Sample for each op, kernel and layer, at inputs where its derivatives say something.
+
+ops.py and layers.py list those of minigrad, models/samples.py those of models. This file knows nothing of checking.
+"""
 
 from dataclasses import dataclass
 
@@ -9,10 +12,7 @@ from minigrad.engine.tensor import Tensor
 
 @dataclass
 class Sample:
-    """One thing to check: make(rng) gives (fun, inputs), all in float64.
-
-    The layers declare theirs in samples.py beside them.
-    """
+    """One thing to check: make(rng) gives (fun, inputs), all in float64."""
 
     group: str
     name: str

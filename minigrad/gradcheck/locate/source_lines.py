@@ -6,7 +6,7 @@ import sys
 
 from minigrad.modes import Mode, tracing
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 UNKNOWN = "the line that made it is not known (compute under minigrad.detect_anomaly(), or give locate the function)."
 
 

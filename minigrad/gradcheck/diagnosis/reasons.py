@@ -1,11 +1,14 @@
 """Why is it wrong?
 
-Puts together what the numbers say (diagnosis.py) and which op is to blame (locating.py), likeliest first.
+Puts together what the numbers say (numbers.py and its neighbours) and which op is to blame (locate/), likeliest first.
 """
 
-from minigrad.gradcheck import diagnosis, structure, repairs, terms  # noqa: F401, I001  (their order is that of the hypotheses)
-from minigrad.gradcheck.evidence import diagnose
-from minigrad.gradcheck.results import Diagnosis
+from minigrad.gradcheck.diagnosis import numbers, structure, rerun, terms  # noqa: F401, I001  (their order is that of the hypotheses)
+from minigrad.gradcheck.checking import check_function
+from minigrad.gradcheck.diagnosis.evidence import diagnose
+from minigrad.gradcheck.judging import BackwardFailed
+from minigrad.gradcheck.locate.locating import locate
+from minigrad.gradcheck.results import Diagnosis, Report
 
 
 def explanations(evidence):
@@ -83,11 +86,8 @@ def _outside_the_graph(seen, order):
 
 
 def _first(fun, inputs, seed):
-    from minigrad.gradcheck.checking import BackwardFailed, check
-    from minigrad.gradcheck.results import Report
-
     try:
-        return check(fun, inputs, seed=seed)
+        return check_function(fun, inputs, seed=seed)
     except BackwardFailed:
         return Report()
 
@@ -99,8 +99,6 @@ def _first_order_is_right(fun, inputs, seed):
 
 def _located(fun, inputs, order, seed):
     """What locate finds, or None where it cannot look."""
-    from minigrad.gradcheck.locating import locate
-
     try:
         return locate(fun, *inputs, order=order, seed=seed)
     except Exception:  # a diagnosis must never hide the finding that it explains

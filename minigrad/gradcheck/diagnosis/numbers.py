@@ -7,8 +7,8 @@ are in structure.py (Jacobians, normalisations, missing terms) and repairs.py (c
 
 import numpy as np
 
-from minigrad.gradcheck.evidence import hypothesis, summed_to
-from minigrad.gradcheck.factors import causes, spelled
+from minigrad.gradcheck.diagnosis.evidence import hypothesis, summed_to
+from minigrad.gradcheck.diagnosis.factors import causes, spelled
 
 # ---------------------------------------------------------------- not even a gradient
 
