@@ -11,7 +11,7 @@ from minigrad import manual_seed
 from minigrad.machine import keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
 from models.recipes.dates import MAX_LENGTH, VOCABULARY, Dates
-from models.recipes.pairs import PAD
+from models.recipes.encoder_decoder import PAD
 
 CLIP = 1.0
 BATCHES = 64  # that many are built; later steps begin again with the first

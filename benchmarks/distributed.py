@@ -15,11 +15,11 @@ import numpy as np
 
 from benchmarks import dates, gpt
 from minigrad import optim
-from minigrad.distributed import BUCKET_BYTES, Ranks
-from minigrad.job import world
 from minigrad.machine import blas_threads, keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
-from minigrad.sharing import Sharing
+from minigrad.training.job import world
+from minigrad.training.ranks import BUCKET_BYTES, Ranks
+from minigrad.training.threads import Sharing
 
 NEVER = 10**9  # the weights are not compared: in the turns of one process the other's stay behind
 ONE_BUCKET = 2**40  # larger than any model: nothing travels before the reverse pass is over

@@ -16,8 +16,8 @@ from minigrad import functional as F
 from minigrad import manual_seed, optim
 from minigrad.machine import keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
-from minigrad.sharing import Sharing
-from minigrad.trainer import Recipe
+from minigrad.training.recipe import Recipe
+from minigrad.training.threads import Sharing
 from models.gpt import GPT
 from models.recipes.text import manual, windows
 

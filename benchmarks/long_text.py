@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks import machine
 from minigrad import manual_seed
-from minigrad.trainer import fit
+from minigrad.training.loop import fit
 from models.recipes import find
 from models.recipes.text import manual
 

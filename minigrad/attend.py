@@ -6,8 +6,9 @@ Knows the command line; what is looked at comes from models/attended.py, the pag
 from pathlib import Path
 
 from minigrad import saving, viz
-from minigrad._doors import Parser, UsageError, load_models, open_door, said
+from minigrad.cli.doors import Parser, load_models, open_door, said
 from minigrad.machine import blas_threads
+from minigrad.training.recipe import UsageError
 
 EPILOG = """
 examples:

@@ -3,8 +3,9 @@
 import sys
 
 from minigrad import saving
-from minigrad._doors import Parser, UsageError, load_models, open_door, said
+from minigrad.cli.doors import Parser, load_models, open_door, said
 from minigrad.machine import blas_threads
+from minigrad.training.recipe import UsageError
 
 EPILOG = """
 examples:

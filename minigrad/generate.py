@@ -10,8 +10,9 @@ import time
 import warnings
 
 from minigrad import saving
-from minigrad._doors import Parser, UsageError, load_models, open_door, said
+from minigrad.cli.doors import Parser, load_models, open_door, said
 from minigrad.machine import blas_threads, peak_memory
+from minigrad.training.recipe import UsageError
 
 NO_SAMPLING = ("run", "prompt", "asked", "model", "raw", "storage")
 DESCRIPTION = """

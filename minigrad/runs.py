@@ -8,12 +8,13 @@ import shlex
 from pathlib import Path
 
 from minigrad import saving
-from minigrad._doors import GENERAL, Parser, UsageError, load_models, open_door, said
-from minigrad.checkpoints import FOLDER, WEIGHTS, found
-from minigrad.running import BROKEN, LOG
-from minigrad.showing import RESULT, is_share
+from minigrad.cli.doors import Parser, load_models, open_door, said
+from minigrad.training.checkpoints import FOLDER, WEIGHTS, found
+from minigrad.training.figures import cell, is_number
+from minigrad.training.progress import RESULT, is_share
+from minigrad.training.recipe import GENERAL, UsageError
+from minigrad.training.run import BROKEN, LOG
 from minigrad.viz.pictures import lower_is_better
-from minigrad.viz.report import cell, is_number
 
 TAIL = 1 << 22  # bytes of a log's end that are looked at
 SIGNS = ("config.json", LOG, WEIGHTS, RESULT, FOLDER)  # a folder that holds one of these is a run, or was

@@ -8,7 +8,8 @@ import json
 from pathlib import Path
 
 from minigrad import definitions, manual_seed, saving
-from minigrad._doors import Parser, UsageError, load_models, open_door, said, settings_of
+from minigrad.cli.doors import Parser, load_models, open_door, said
+from minigrad.training.recipe import UsageError, settings_of
 from minigrad.viz.trace import amount, kept_for_backward, trace_call
 
 EPILOG = """

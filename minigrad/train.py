@@ -1,7 +1,7 @@
 """python -m minigrad.train [RECIPE]: train a model and leave a run folder with the weights, the figures and a report.
 
-Knows the command line and how a run begins; what is learned stands in the recipe, the loop in trainer.py, how a run goes on to its
-end in running.py, how it is shown in showing.py, how one is taken up again in resuming.py.
+Knows the command line and how a run begins; what is learned stands in the recipe, the loop in training/loop.py, how a run goes on to its
+end in run.py, how it is shown in progress.py, how one is taken up again in resume.py.
 """
 
 import contextlib
@@ -9,16 +9,19 @@ import shlex
 import sys
 from pathlib import Path
 
-from minigrad import configs, job, manual_seed, saving
-from minigrad._doors import GENERAL, UsageError, load_models, open_door, said
+from minigrad import manual_seed, saving
+from minigrad.cli import configs
+from minigrad.cli.doors import load_models, open_door, said
+from minigrad.cli.options import chosen_settings, option, parse
 from minigrad.machine import blas_threads
-from minigrad.options import chosen_settings, option, parse
-from minigrad.rehearsal import dry_run, overfit, without_dropout
-from minigrad.resuming import take_up
-from minigrad.running import LOG, Run, carry_on
-from minigrad.sharing import Sharing, cores, trial
-from minigrad.tensorboard import check_installed
-from minigrad.trainer import Training, TrainingError
+from minigrad.training import job
+from minigrad.training.loop import Training, TrainingError
+from minigrad.training.recipe import GENERAL, UsageError
+from minigrad.training.rehearsal import dry_run, overfit, without_dropout
+from minigrad.training.resume import take_up
+from minigrad.training.run import LOG, Run, carry_on
+from minigrad.training.tensorboard import check_installed
+from minigrad.training.threads import Sharing, cores, trial
 
 
 def main(argv=None):

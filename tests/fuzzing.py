@@ -18,11 +18,13 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from minigrad import checkpoints, configs, runs, saving, tensor
-from minigrad._doors import UsageError
+from minigrad import runs, saving, tensor
+from minigrad.cli import configs
 from minigrad.data import Characters, PairDataset, remembered
 from minigrad.data.reading import LongText
 from minigrad.data.text import encoded, learned
+from minigrad.training import checkpoints
+from minigrad.training.recipe import UsageError
 from models import recipes
 from models.recipes import RecipeProblem, find, load_run
 

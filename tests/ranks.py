@@ -7,10 +7,11 @@ import numpy as np
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.distributed import Ranks
-from minigrad.job import job, one_voice, world
-from minigrad.sharing import Sharing
-from minigrad.trainer import Recipe, fit
+from minigrad.training import Recipe
+from minigrad.training.job import job, one_voice, world
+from minigrad.training.loop import fit
+from minigrad.training.ranks import Ranks
+from minigrad.training.threads import Sharing
 from models import recipes
 
 

@@ -15,7 +15,8 @@ import signal
 import sys
 import threading
 
-from minigrad import saving, showing, train, trainer
+from minigrad import saving, train
+from minigrad.training import loop, progress
 
 WRITES = ("before write", "middle of write", "before rename", "after rename")
 
@@ -42,7 +43,7 @@ AT_BATCH = {
 
 def at_batch(number, stop):
     """Let `stop` happen when so many batches have been learned from in this process."""
-    step, taken = trainer.Training.step, iter(range(10**9))
+    step, taken = loop.Training.step, iter(range(10**9))
 
     def stopping(self):
         if next(taken) == number:
@@ -53,7 +54,7 @@ def at_batch(number, stop):
             )[-1]
         return step(self)
 
-    trainer.Training.step = stopping
+    loop.Training.step = stopping
 
 
 def at_write(number, how):
@@ -98,7 +99,7 @@ def main(how, number, *arguments):
         at_write(int(number), how)
     elif how == "later":
         at_batch(0, threading.Timer(int(number) / 1000, kill).start)
-    showing.finish = lambda *given: None
+    progress.finish = lambda *given: None
     return train.main([*arguments])
 
 

@@ -13,7 +13,8 @@ import pytest
 from oracle import refuses
 
 import minigrad as mg
-from minigrad import absent, optim
+from minigrad import optim
+from minigrad.pytorch import absent
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "tutorials" / "coming_from_pytorch.md").read_text(encoding="utf-8")
@@ -76,7 +77,7 @@ def test_the_page_lists_what_is_absent():
     ("minigrad", "sotfmax", "(did you mean softmax?)"), ("minigrad.nn", "Linaer", "(did you mean Linear?)"),
     ("minigrad.nn.functional", "cross_entrpy", "(did you mean cross_entropy?)"), ("minigrad.optim", "AdmaW", "(did you mean AdamW?)"),
     ("minigrad.optim.lr_scheduler", "CosineLR", "(did you mean"), ("minigrad.func", "jacobian_of_something", "coming_from_pytorch.md"),
-    ("minigrad", "tensorboard", "import minigrad.tensorboard"), ("minigrad.linalg", "svd", "without a gradient"),
+    ("minigrad", "training", "import minigrad.training"), ("minigrad.linalg", "svd", "without a gradient"),
 ])  # fmt: skip
 def test_other_names_are_met_by_what_is_near(place, name, words):
     module = importlib.import_module(place)
@@ -86,7 +87,7 @@ def test_other_names_are_met_by_what_is_near(place, name, words):
 
 
 def test_the_list_is_not_loaded_before_an_error_is_read():
-    code = "import sys, minigrad as mg; mg.nn, mg.optim, hasattr(mg, 'cuda'); from minigrad import saving; assert 'minigrad.absent' not in sys.modules, 1"
+    code = "import sys, minigrad as mg; mg.nn, mg.optim, hasattr(mg, 'cuda'); from minigrad import saving; assert 'minigrad.pytorch.absent' not in sys.modules, 1"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 

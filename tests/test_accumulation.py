@@ -11,10 +11,11 @@ from test_sharing import NAMES, made
 import minigrad as mg
 from minigrad import functional as F
 from minigrad import nn, optim, train
-from minigrad.accumulation import cut
-from minigrad.sharing import Sharing
-from minigrad.trainer import Recipe, Training, TrainingError, fit
-from models.recipes.pairs import padded
+from minigrad.training import Recipe
+from minigrad.training.accumulation import cut
+from minigrad.training.loop import Training, TrainingError, fit
+from minigrad.training.threads import Sharing
+from models.recipes.encoder_decoder import padded
 
 
 def gradients(training, step=0):

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad import configs, showing, train
-from minigrad.options import parse
+from minigrad import train
+from minigrad.cli import configs
+from minigrad.cli.options import parse
+from minigrad.training import progress
 
 SMALL = [
     "dates",
@@ -42,7 +44,7 @@ def test_what_is_written_is_read_back_the_same(top, settings):
 
 @pytest.fixture
 def no_test(monkeypatch):
-    monkeypatch.setattr(showing, "finish", lambda *_: None)
+    monkeypatch.setattr(progress, "finish", lambda *_: None)
 
 
 def config_of(folder):

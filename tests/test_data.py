@@ -31,7 +31,7 @@ from minigrad.data import (
 from minigrad.data.loader import nan_in
 from minigrad.data.reading import LongText, read
 from minigrad.data.text import encoded, learned
-from minigrad.trainer import TrainingError, fit
+from minigrad.training.loop import TrainingError, fit
 from models.recipes import RecipeProblem, find, load_run
 from models.recipes.text import Text, manual
 

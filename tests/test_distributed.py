@@ -13,9 +13,10 @@ import pytest
 from oracle import same
 
 import minigrad as mg
-from minigrad import distributed, job, nn
+from minigrad import nn
 from minigrad.engine.backward import backward_each
-from minigrad.trainer import TrainingError
+from minigrad.training import job, ranks
+from minigrad.training.loop import TrainingError
 from models.gpt import GPT
 
 ROOT = Path(__file__).parent.parent
@@ -105,7 +106,7 @@ def test_buckets_hold_what_fits_of_one_dtype_in_order():
     sizes = [(4,), (4,), (100,), (2, 2), (3,)]
     parameters = [nn.Parameter(mg.zeros(*shape)) for shape in sizes]
     parameters[-1] = nn.Parameter(mg.zeros(3, dtype=np.float64))
-    buckets = distributed.buckets_of(parameters, 32, ranks=3)
+    buckets = ranks.buckets_of(parameters, 32, ranks=3)
     assert [[p.shape for p in bucket.places] for bucket in buckets] == [
         [(4,), (4,)],
         [(100,)],

@@ -8,9 +8,9 @@ import pytest
 import minigrad as mg
 from minigrad import functional as F
 from minigrad import nn, optim
-from models.figures import encoder
 from models.positional import PositionalEncoding
 from tutorials import figures
+from tutorials.measurements import encoder
 
 ARGUMENTS = {  # as few as the claims need
     figures.softmax_saturation: dict(widths=(1, 64, 1024)),

@@ -7,11 +7,22 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import checkpoints, health, nn, showing, train
 from minigrad import functional as F
-from minigrad.health import DEAD, NORMS, WARNINGS, Clipping, Dying, Health, Spikes, Vanishing, dead_units
-from minigrad.sharing import Sharing
-from minigrad.trainer import NotFinite, Recipe, Training, fit
+from minigrad import nn, train
+from minigrad.training import Recipe, checkpoints, health, progress
+from minigrad.training.health import (
+    DEAD,
+    NORMS,
+    WARNINGS,
+    Clipping,
+    Dying,
+    Health,
+    Spikes,
+    Vanishing,
+    dead_units,
+)
+from minigrad.training.loop import NotFinite, Training, fit
+from minigrad.training.threads import Sharing
 from models import recipes
 from models.recipes import load_run
 
@@ -147,7 +158,7 @@ def spoil(monkeypatch, good):
 
 
 def test_a_run_that_breaks_off_keeps_the_state_before_and_goes_on_from_it(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(showing, "finish", lambda *_: None)  # the test at the end takes longest
+    monkeypatch.setattr(progress, "finish", lambda *_: None)  # the test at the end takes longest
     with monkeypatch.context() as patch:
         spoil(patch, 3)
         assert train.main([*SMALL, "--out", str(tmp_path / "run")]) == 2

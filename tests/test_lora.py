@@ -10,7 +10,7 @@ import minigrad as mg
 from minigrad import functional as F
 from minigrad import nn, no_grad, optim
 from minigrad.gradcheck import gradcheck
-from minigrad.trainer import fit
+from minigrad.training.loop import fit
 from models import pretrained
 from models.attended import recorded
 from models.bert import BERT

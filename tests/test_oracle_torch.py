@@ -14,8 +14,8 @@ torch = pytest.importorskip(
 import minigrad as mg  # noqa: E402
 from minigrad import functional as F  # noqa: E402
 from minigrad import nn, optim  # noqa: E402
-from minigrad.differences import DIFFERENCES  # noqa: E402
 from minigrad.nn.utils import clip_grad_norm_  # noqa: E402
+from minigrad.pytorch.differences import DIFFERENCES  # noqa: E402
 from models.attention import MultiHeadAttention, causal_mask  # noqa: E402
 from models.transformer import Transformer  # noqa: E402
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minigrad.differences import as_markdown
+from minigrad.pytorch.differences import as_markdown
 from tutorials.runner.doctor import totals
 from tutorials.runner.lessons import lessons
 

@@ -13,8 +13,8 @@ from oracle import refuses, same
 import minigrad as mg
 from minigrad import generate, train
 from minigrad.data import Characters
-from minigrad.showing import sample_lines
-from minigrad.trainer import fit
+from minigrad.training.loop import fit
+from minigrad.training.progress import sample_lines
 from models.bert import IGNORED
 from models.recipes import MODULES, find, load_run
 from models.recipes.mlm import MASK, MaskedText

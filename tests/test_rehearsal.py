@@ -8,9 +8,9 @@ import pytest
 
 import minigrad as mg
 from minigrad import functional as F
-from minigrad import nn, rehearsal, train
-from minigrad.rehearsal import by_layer, clock, expected, first_loss, floor, shapes
-from minigrad.trainer import Recipe
+from minigrad import nn, train
+from minigrad.training import Recipe, rehearsal
+from minigrad.training.rehearsal import by_layer, clock, expected, first_loss, floor, shapes
 from models import recipes
 
 SMALL = ["--layers", "1", "--d-model", "16", "--d-ff", "16", "--heads", "2", "--batch-size", "4"]

@@ -12,10 +12,12 @@ from browser import opened
 
 import minigrad as mg
 from minigrad import nn, saving, train, viz
-from minigrad.health import NORMS, layer_norms, layer_of
-from minigrad.trainer import Recipe, fit
+from minigrad.training import Recipe
+from minigrad.training.diary import AFTER, BEFORE, Diary, interval
+from minigrad.training.figures import activation_scale, shared, titles
+from minigrad.training.health import NORMS, layer_norms, layer_of
+from minigrad.training.loop import fit
 from minigrad.viz import svg
-from minigrad.viz.diary import AFTER, BEFORE, Diary, activation_scale, interval, shared, titles
 from models import recipes
 from models.attended import attended
 
@@ -314,7 +316,7 @@ def test_it_shows_figures_samples_settings_and_environment(run, page):
 ])  # fmt: skip
 def test_a_recipe_of_ones_own_gets_a_report_and_sentences_for_what_it_lacks(tmp_path, file, said):
     code = (
-        "import minigrad as mg\nimport numpy as np\nfrom minigrad import nn\nfrom minigrad.trainer import Recipe\nfrom models.attention import MultiHeadAttention\n"
+        "import minigrad as mg\nimport numpy as np\nfrom minigrad import nn\nfrom minigrad.training import Recipe\nfrom models.attention import MultiHeadAttention\n"
         "class Looks(nn.Module):\n    def __init__(self):\n        self.look = MultiHeadAttention(2, 1)\n    def forward(self, x):\n        return self.look(x.unsqueeze(0))\n"
         "class Mine(Recipe):\n    name, help = 'mine', 'nothing'\n    defaults = dict(steps=3, batch_size=4, lr=0.01)\n"
         "    def model(self):\n        return nn.Linear(2, 1)\n    def batch(self, step):\n        return np.ones((4, 2), np.float32)\n"

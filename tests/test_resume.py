@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 import stopping
 
-from minigrad import checkpoints, generate, nn, optim, saving, showing, train, trainer
+from minigrad import generate, nn, optim, saving, train
 from minigrad import random as streams
-from minigrad.interruption import Interruption
-from minigrad.sharing import cores
-from minigrad.viz.diary import Diary
+from minigrad.training import checkpoints, loop, progress, recipe
+from minigrad.training.diary import Diary
+from minigrad.training.signals import Interruption
+from minigrad.training.threads import cores
 from models import recipes
 
 ROOT = Path(__file__).parent.parent
@@ -51,7 +52,7 @@ DATES = [
 @pytest.fixture
 def no_test(monkeypatch):
     """Leave out what comes after the training."""
-    monkeypatch.setattr(showing, "finish", lambda *given: None)
+    monkeypatch.setattr(progress, "finish", lambda *given: None)
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def quick_test(monkeypatch):
     monkeypatch.setattr(
         recipes.find("dates"), "evaluate", lambda self, model, final=False: {"exact match": 0.5}
     )
-    monkeypatch.setattr(showing, "pictures", lambda *given: [])
+    monkeypatch.setattr(progress, "pictures", lambda *given: [])
     monkeypatch.setattr(Diary, "picture", lambda *given: [])
 
 
@@ -70,7 +71,7 @@ def arguments(name, folder, steps):
     settings = {
         key: value
         for key, value in (SIZES | OWN.get(name, {})).items()
-        if key in {**trainer.GENERAL, **defaults}
+        if key in {**recipe.GENERAL, **defaults}
     }
     words = [
         name,
@@ -120,14 +121,14 @@ def ended(how, number, *words, **options):
 
 def stop_at(monkeypatch, step, what=stopping.boom):
     """Let something happen when the batch of that step is asked for, once."""
-    real, left = trainer.Training.step, [what]
+    real, left = loop.Training.step, [what]
 
     def taken(self):
         if self.done == step and left:
             left.pop()()
         return real(self)
 
-    monkeypatch.setattr(trainer.Training, "step", taken)
+    monkeypatch.setattr(loop.Training, "step", taken)
 
 
 # ---------------------------------------------------------------- the same to the last bit
@@ -188,7 +189,7 @@ def test_a_resumed_run_ends_with_the_same_report_and_samples(tmp_path, monkeypat
 OWN_RECIPE = """
 import numpy as np
 from minigrad import functional as F, nn, optim, random
-from minigrad.trainer import Recipe
+from minigrad.training import Recipe
 
 class Slower:  # a schedule that knows nothing but steps
     def __init__(self, optimizer):
@@ -394,7 +395,7 @@ def test_a_finished_run_says_so_and_learns_on_with_more_steps(tmp_path, capsys, 
     )["steps"] == 4
     assert "--resume RUN --steps 4" in (folder / "report.html").read_text(encoding="utf-8")
     rate = (
-        trainer.Recipe({"steps": 4, "lr": 1e-3}).optimizer(nn.Linear(1, 1))[1].factor(2)
+        recipe.Recipe({"steps": 4, "lr": 1e-3}).optimizer(nn.Linear(1, 1))[1].factor(2)
         * recipes.find("dates").defaults["lr"]
     )
     assert rows(folder)[2]["lr"] == pytest.approx(rate)
@@ -733,7 +734,7 @@ def test_every_recipe_stopped_again_and_again_in_every_way(tmp_path, capsys, no_
 RECIPE = """
 import numpy as np
 from minigrad import nn
-from minigrad.trainer import Recipe
+from minigrad.training import Recipe
 
 class Little(Recipe):
     name, help, metric = "little", "", "error"

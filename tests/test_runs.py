@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 
-from minigrad import running, runs, saving, showing, train
+from minigrad import runs, saving, train
+from minigrad.training import progress, run
 
 SMALL = [
     "dates",
@@ -30,7 +31,7 @@ def one(tmp_path_factory):
     """A run that is finished but for its test."""
     folder = tmp_path_factory.mktemp("runs") / "one"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(showing, "finish", lambda *_: None)
+        patch.setattr(progress, "finish", lambda *_: None)
         assert train.main([*SMALL, "--seed", "3", "--out", str(folder)]) == 0
     return folder
 
@@ -45,7 +46,7 @@ def many(one, tmp_path):
     rows = (folder / "stopped" / "metrics.jsonl").read_text().splitlines(keepends=True)
     # killed while it wrote
     (folder / "stopped" / "metrics.jsonl").write_text("".join(rows[:2]) + rows[2][:20])
-    (folder / "off" / running.BROKEN).write_text("The loss became nan at step 4.\n")
+    (folder / "off" / run.BROKEN).write_text("The loss became nan at step 4.\n")
     (folder / "broken" / "config.json").write_text('{"recipe": "dates", "seed": ')
     saving.save_json(
         folder / "newer" / "config.json", {**json.loads((one / "config.json").read_text()), "version": 99}
@@ -155,14 +156,14 @@ def test_a_recipe_of_ones_own_is_not_run_to_be_listed(one, tmp_path, capsys):
 
 
 def test_why_a_training_broke_off_is_kept_until_it_goes_on(one, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(showing, "finish", lambda *_: None)
+    monkeypatch.setattr(progress, "finish", lambda *_: None)
     with monkeypatch.context() as patch:
-        patch.setattr(showing, "check_samples", lambda samples: 1 / 0)
+        patch.setattr(progress, "check_samples", lambda samples: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             train.main([*SMALL, "--out", str(tmp_path / "run")])
     assert listed(capsys, tmp_path / "run")["run"]["problem"] == "division by zero"
     assert train.main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
-    assert not (tmp_path / "run" / running.BROKEN).exists()
+    assert not (tmp_path / "run" / run.BROKEN).exists()
 
 
 def test_a_recipe_whose_metric_depends_on_its_settings_is_listed_with_it(one, tmp_path, capsys):

@@ -6,8 +6,8 @@ from oracle import near, same
 
 import minigrad as mg
 from minigrad import train
-from minigrad.sharing import Sharing, cores, trial
-from minigrad.trainer import fit
+from minigrad.training.loop import fit
+from minigrad.training.threads import Sharing, cores, trial
 from models import recipes
 
 SMALL = {

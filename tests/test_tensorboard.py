@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from minigrad import showing, train
-from minigrad.tensorboard import figures
-from minigrad.trainer import Training
+from minigrad import train
+from minigrad.training import progress
+from minigrad.training.loop import Training
+from minigrad.training.tensorboard import figures
 
 SMALL = [
     "dates",
@@ -31,7 +32,7 @@ SMALL = [
 
 @pytest.fixture(autouse=True)
 def no_test(monkeypatch):
-    monkeypatch.setattr(showing, "finish", lambda *_: None)
+    monkeypatch.setattr(progress, "finish", lambda *_: None)
 
 
 def events(folder):

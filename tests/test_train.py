@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import generate, saving, showing, train
-from minigrad.trainer import Recipe, TrainingError, fit
+from minigrad import generate, saving, train
+from minigrad.training import Recipe, progress
+from minigrad.training.loop import TrainingError, fit
 from models import recipes
 from models.recipes import dates, load_run
-from models.recipes.pairs import EOS
+from models.recipes.encoder_decoder import EOS
 
 ROOT = Path(__file__).parent.parent
 SMALL = [
@@ -170,15 +171,15 @@ def test_the_list_names_every_recipe(capsys):
 
 
 def test_long_samples_take_three_lines_and_short_ones_one():
-    assert showing.sample_lines([("29 Nov", "2026-11-29", "2026-11-29"), ("1 May 99", "1998", "1999")]) == [
+    assert progress.sample_lines([("29 Nov", "2026-11-29", "2026-11-29"), ("1 May 99", "1998", "1999")]) == [
         f"      {'29 Nov':32s} -> 2026-11-29   right", f"      {'1 May 99':32s} -> 1998         should be 1999"]  # fmt: skip
     long, target = "It was a long sentence, " * 3, "Es war ein langer Satz, " * 3
-    assert showing.sample_lines([(long, target, target), ("No.", "Ja.", "Nein.")]) == [
+    assert progress.sample_lines([(long, target, target), ("No.", "Ja.", "Nein.")]) == [
         f"      {long}", f"        -> {target}", "        right", "      No.", "        -> Ja.", "        should be Nein."]  # fmt: skip
 
 
 def test_a_text_shows_where_the_model_takes_over():
-    assert showing.sample_lines([("The first ", "and\nthe last", None)])[1:] == [
+    assert progress.sample_lines([("The first ", "and\nthe last", None)])[1:] == [
         "      | The first »and",
         "      | the last",
     ]
@@ -192,7 +193,7 @@ def test_shares_are_in_percent_and_other_figures_are_not(capsys):
         metric, share, shown = "chrF", False, lambda self, figure: f"{figure:.1f}"
 
     table = {"accuracy by distance": {"rnn": {2: 0.25}}, "gradient by distance": {"rnn": {2: 0.25}}}
-    showing.report(
+    progress.report(
         {"exact match": 0.5, "accuracy of the gru": 0.125, "validation loss": 0.25, **table},
         Shown({}),
         1.0,
@@ -201,15 +202,15 @@ def test_shares_are_in_percent_and_other_figures_are_not(capsys):
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines == ["exact match on held-out data: 50.0% after 1.0 s of training", "accuracy of the gru: 12.5%", "validation loss: 0.25",
                      "accuracy by distance:", "2", "rnn 25.0%", "gradient by distance:", "2", "rnn 0.25"]  # fmt: skip
-    showing.report({"chrF": 88.31, "BLEU": 62.674, "exact match": 0.3933}, Score({}), 1.0, print)
+    progress.report({"chrF": 88.31, "BLEU": 62.674, "exact match": 0.3933}, Score({}), 1.0, print)
     assert capsys.readouterr().out.splitlines()[0].startswith("chrF on held-out data: 88.3 after")
-    showing.report({"BLEU": 62.674, "exact match": 0.3933}, Score({}), 1.0, print)
+    progress.report({"BLEU": 62.674, "exact match": 0.3933}, Score({}), 1.0, print)
     assert capsys.readouterr().out.splitlines() == ["BLEU: 62.7", "exact match: 39.3%"]
 
 
 def test_what_next_is_aligned_however_long_the_folders_name(capsys):
     for folder in ("r", "runs/" + "x" * 60):
-        showing.farewell(dates.Dates, folder, print)
+        progress.farewell(dates.Dates, folder, print)
         lines = capsys.readouterr().out.splitlines()[2:]
         comments = ("ask the model", "change the model", "see that")
         assert len({line.index(comment) for line, comment in zip(lines, comments, strict=True)}) == 1
@@ -230,7 +231,7 @@ MY_RECIPE = '''
 import numpy as np
 import minigrad.nn.functional as F
 from minigrad import nn, random
-from minigrad.trainer import Recipe
+from minigrad.training import Recipe
 
 class Line(Recipe):
     """y = 2x + 1."""
@@ -426,7 +427,7 @@ def test_an_empty_batch_is_named():
 def test_a_recipe_file_without_a_recipe(tmp_path, capsys):
     (tmp_path / "empty.py").write_text("x = 1\n")
     assert train.main([str(tmp_path / "empty.py")]) == 2
-    assert "extends minigrad.trainer.Recipe" in capsys.readouterr().err
+    assert "extends minigrad.training.Recipe" in capsys.readouterr().err
 
 
 def test_generate_says_what_is_wrong(tmp_path, capsys):

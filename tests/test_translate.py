@@ -11,7 +11,7 @@ from oracle import refuses, same
 import minigrad as mg
 from minigrad import generate, train, viz
 from models.recipes import load_run, translate
-from models.recipes.pairs import BOS, EOS, PAD
+from models.recipes.encoder_decoder import BOS, EOS, PAD
 from models.recipes.translate import Translate
 
 ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()

@@ -3,7 +3,7 @@
 import pytest
 
 from minigrad import generate, train
-from minigrad._words import meant
+from minigrad.pytorch.words import meant
 
 
 @pytest.mark.parametrize(("word", "known", "said"), [

@@ -6,8 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-from minigrad._doors import Parser, open_door, said
-from minigrad._words import meant
+from minigrad.cli.doors import Parser, open_door, said
+from minigrad.pytorch.words import meant
 from tutorials.runner import progress
 from tutorials.runner.answers import key_of
 from tutorials.runner.lessons import BLOCK, CourseError, find, lessons

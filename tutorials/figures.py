@@ -1,4 +1,4 @@
-"""The lesson's pictures: each function measures with models/figures.py, draws a PNG if a path is given (or hands the
+"""The lesson's pictures: each function measures with tutorials/measurements.py, draws a PNG if a path is given (or hands the
 figure to a function given in its place), and returns the numbers.
 Knows how to show them; what they are is said there.
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import minigrad as mg
-from models import figures
+from tutorials import measurements
 
 # told apart by the colour-blind too (Okabe & Ito 2008)
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
@@ -56,7 +56,7 @@ def _doubling(axes, values):
 
 def positions(path=None, length=100, d_model=64):
     """The sinusoidal encoding as a map, and how alike two positions are."""
-    table, similarity = figures.positions(length, d_model)
+    table, similarity = measurements.positions(length, d_model)
     if path:
         figure = _figure(7, 6.4, "Sinusoidal positions: near ones are alike, and only the distance counts")
         left, right, below = figure.subplot_mosaic("AB;CC", height_ratios=(3, 2)).values()
@@ -84,7 +84,7 @@ def positions(path=None, length=100, d_model=64):
 
 def softmax_saturation(path=None, widths=(1, 4, 16, 64, 256, 1024)):
     """What becomes of softmax as d_k grows, with the scores divided by sqrt(d_k) and without."""
-    found = figures.softmax_saturation(widths)
+    found = measurements.softmax_saturation(widths)
     if path:
         figure = _figure(7, 3.9, r"Without $1/\sqrt{d_k}$, wide queries and keys saturate the softmax")
         left, right = figure.subplots(1, 2)
@@ -126,7 +126,7 @@ def softmax_saturation(path=None, widths=(1, 4, 16, 64, 256, 1024)):
 
 def masks(path=None):
     """Who may look at whom: the masks of a Transformer as matrices."""
-    found = figures.masks()
+    found = measurements.masks()
     if path:
         figure = _figure(7, 5.4, "Attention masks: each row is a query, and sees the keys marked blue")
         panels = figure.subplots(2, 3).flat
@@ -168,7 +168,7 @@ def _meaning(axes):
 
 def gradient_by_depth(path=None, depth=18, depths=(2, 4, 8, 16, 32)):
     """The gradient at each layer of a deep encoder: without residuals, with post-norm, with pre-norm."""
-    by_layer, last = figures.gradient_by_depth(depth), figures.gradient_of_last_layer(depths)
+    by_layer, last = measurements.gradient_by_depth(depth), measurements.gradient_of_last_layer(depths)
     if path:
         figure = _figure(7, 4, "Residuals carry the gradient to the first layer of a deep Transformer")
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
@@ -205,7 +205,7 @@ def gradient_by_depth(path=None, depth=18, depths=(2, 4, 8, 16, 32)):
 
 def gradient_by_distance(path=None, length=101):
     """How strongly the last output depends on each earlier input: RNN, LSTM, attention."""
-    found = figures.gradient_by_distance(length)
+    found = measurements.gradient_by_distance(length)
     if path:
         figure = _figure(7, 4.2, "Far inputs fade in an RNN, slower in an LSTM; attention sees all alike")
         axes = figure.add_subplot()
@@ -232,7 +232,7 @@ def gradient_by_distance(path=None, length=101):
 
 def loss_surface(path=None, steps=60):
     """SGD and Adam on the way down a narrow valley."""
-    found = figures.loss_surface(steps)
+    found = measurements.loss_surface(steps)
     if path:
         figure = _figure(7, 4.6, f"{steps} steps down a narrow valley: a line fitted to twenty points")
         axes = figure.add_subplot()
@@ -255,7 +255,7 @@ def loss_surface(path=None, steps=60):
                 marker=marker,
                 markersize=3.5,
                 linewidth=1.3,
-                label=f"{name}, step size {figures.STEP_SIZES[name]}",
+                label=f"{name}, step size {measurements.STEP_SIZES[name]}",
             )
         axes.plot(
             *found["lowest"],
@@ -278,7 +278,7 @@ def loss_surface(path=None, steps=60):
 
 def attention_memory(path=None, lengths=(512, 1024, 2048, 4096)):
     """What attention needs of memory against the length, plain and in blocks."""
-    found = figures.attention_memory(lengths)
+    found = measurements.attention_memory(lengths)
     if path:
         _save(attention_memory_figure(lengths, found), path)
     return found

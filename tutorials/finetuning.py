@@ -12,7 +12,7 @@ checkpoint holds the whole model, 90 MB.
 """
 
 from minigrad import no_grad, random
-from minigrad.trainer import Recipe
+from minigrad.training import Recipe
 from models.classifier import Classifier, padded
 from models.lora import lora
 from models.pretrained import load

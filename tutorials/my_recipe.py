@@ -8,7 +8,7 @@ import numpy as np
 
 import minigrad.nn.functional as F
 from minigrad import nn, random
-from minigrad.trainer import Recipe
+from minigrad.training import Recipe
 
 
 class Parity(Recipe):

@@ -12,7 +12,7 @@ class Missing(AttributeError):
     """A name that a module does not have: Missing(module, name). Its sentence is made when it is read: hasattr never reads it."""
 
     def __str__(self):
-        from minigrad.absent import sentence
+        from minigrad.pytorch.absent import sentence
 
         return sentence(*self.args)
 

@@ -164,7 +164,7 @@ class Operators:
         return apply(fun, *args, **kwargs)
 
 
-FROM_NUMPY = {}  # NumPy functions that functions.py composes from others, or whose arguments need rearranging
+FROM_NUMPY = {}  # NumPy functions that ops/ composes from others, or whose arguments need rearranging
 _WRITERS = {np.copyto, np.fill_diagonal, np.put, np.place, np.putmask, np.put_along_axis}
 
 

@@ -9,10 +9,11 @@ import time
 import numpy as np
 
 from minigrad import Tensor, manual_seed
-from minigrad._doors import Parser, UsageError, load_models, open_door, said
+from minigrad.cli.doors import Parser, load_models, open_door, said
 from minigrad.gradcheck import TOLERANCE, GradcheckError, Result, check, mistakes
 from minigrad.gradcheck.mutations import run as mutations
 from minigrad.gradcheck.samples import layers, ops
+from minigrad.training.recipe import UsageError
 
 MANY = 150  # with more entries than this the second order is checked along random directions
 GROUPS = ("op", "function", "kernel", "definition", "layer", "block", "model")

@@ -1,6 +1,5 @@
 """Pictures. Reads public fields only; matplotlib is loaded when a picture is asked for."""
 
-from minigrad.viz.diary import Diary
 from minigrad.viz.explorer import attention
 from minigrad.viz.graph import graph
 from minigrad.viz.pictures import attention_map, charts, curve
@@ -8,7 +7,6 @@ from minigrad.viz.stepper import stepper
 from minigrad.viz.trace import kept_for_backward, trace_forward
 
 __all__ = [
-    "Diary",
     "attention",
     "attention_map",
     "charts",

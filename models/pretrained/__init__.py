@@ -17,8 +17,8 @@ from models.pretrained.architectures import architecture, stand_in
 from models.pretrained.folders import Folder
 from models.pretrained.gguf_file import GGUF
 from models.pretrained.packed import Packing
-from models.pretrained.sentences import embed
-from models.pretrained.texts import streamed, tokenizer_of
+from models.pretrained.embedding import embed
+from models.pretrained.tokenizer import streamed, tokenizer_of
 
 __all__ = ["load", "embed", "streamed", "Published", "place_of"]
 

@@ -7,9 +7,9 @@ import traceback
 from pathlib import Path
 
 from minigrad import manual_seed, saving
-from minigrad._words import meant
-from minigrad.checkpoints import WEIGHTS
-from minigrad.trainer import Recipe
+from minigrad.pytorch.words import meant
+from minigrad.training.checkpoints import WEIGHTS
+from minigrad.training import Recipe
 
 NAMES = ("dates", "translate", "text", "reverse", "sort", "copy", "add", "mlm", "recall")
 MODULES = {name: f"models.recipes.{name}" for name in NAMES}
@@ -61,7 +61,7 @@ def _recipe_in(module):
     ]
     if not own:
         raise RecipeProblem(
-            f"{module.__file__} defines no recipe; it needs a class that extends minigrad.trainer.Recipe."
+            f"{module.__file__} defines no recipe; it needs a class that extends minigrad.training.Recipe."
         )
     return own[-1]
 

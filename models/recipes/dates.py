@@ -12,7 +12,7 @@ import string
 import numpy as np
 
 from minigrad import random
-from models.recipes.pairs import RESERVED, Pairs, until_end
+from models.recipes.encoder_decoder import RESERVED, Pairs, until_end
 
 FIRST, LAST = datetime.date(1950, 1, 1), datetime.date(2049, 12, 31)
 EXAMPLE = datetime.date(2026, 11, 29)

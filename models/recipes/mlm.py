@@ -9,7 +9,7 @@ from minigrad import functional as F
 from minigrad import random
 from minigrad.modes import no_grad
 from minigrad.nn import init
-from minigrad.trainer import Recipe
+from minigrad.training.recipe import Recipe
 from models.bert import BERT, IGNORED, hide
 from models.positional import sinusoidal
 from models.recipes.text import Text, windows

@@ -10,7 +10,7 @@ import numpy as np
 from minigrad import Tensor, nn, no_grad, random
 from minigrad import functional as F
 from minigrad.nn.utils import clip_grad_norm_
-from minigrad.trainer import Recipe
+from minigrad.training.recipe import Recipe
 from models.blocks import EncoderLayer
 from models.positional import PositionalEncoding
 from models.recurrent import CELLS, Reader

@@ -9,7 +9,7 @@ import numpy as np
 from minigrad import functional as F
 from minigrad import random
 from minigrad.data import Characters
-from minigrad.trainer import Recipe
+from minigrad.training.recipe import Recipe
 from models import decoding
 from models.attended import attended
 from models.gpt import GPT

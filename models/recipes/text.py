@@ -20,7 +20,7 @@ from minigrad.data.reading import LongText
 from minigrad.data.text import encoded, learned, windows
 from minigrad.data.tokenfile import TokenFile
 from minigrad.modes import no_grad
-from minigrad.trainer import Recipe
+from minigrad.training.recipe import Recipe
 from models import decoding
 from models.gpt import GPT
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from minigrad.data import TOKENS, PairDataset, Shuffled, remembered, vocabulary
 from minigrad.data.pairs import FORMAT
-from models.recipes.pairs import RESERVED, Pairs
+from models.recipes.encoder_decoder import RESERVED, Pairs
 from models.recipes.sequences import hash_of
 
 FEWEST = 100  # pairs; of fewer there is nothing to learn but those themselves

@@ -367,8 +367,8 @@ assert pending["y"][0] == 6.0
 # %% [markdown]
 # ## The same in minigrad
 #
-# What you have seen is minigrad's design. The reverse pass and the table are in `minigrad/autograd.py`, `apply` is in
-# `minigrad/_tensor.py`, and the calculus in `minigrad/engine/rules.py`: one row for a function, called `defvjp`. Here is the row of
+# What you have seen is minigrad's design. The reverse pass and the table are in `reverse_pass.py` and `table.py` of `minigrad/engine`, `apply` is in
+# `minigrad/engine/recording.py`, and the calculus in `minigrad/engine/rules.py`: one row for a function, called `defvjp`. Here is the row of
 # the product.
 
 # %%

@@ -22,8 +22,8 @@ from minigrad import functional as F
 from minigrad import nn
 from minigrad.gradcheck import GradcheckError, gradcheck
 from models.blocks import EncoderLayer, FeedForward, Residual
-from models.figures import encoder, normal
 from tutorials import figures, show
+from tutorials.measurements import encoder, normal
 
 rng = np.random.default_rng(12)
 mg.manual_seed(12)
@@ -406,7 +406,7 @@ show(
 # | deep, without warm-up | often fails | trains |
 
 # %% [markdown]
-# The size of the numbers themselves can be measured too. Two small functions of `models/figures.py`, with which the picture was
+# The size of the numbers themselves can be measured too. Two small functions of `tutorials/measurements.py`, with which the picture was
 # made, help: `normal(name, 8, 16, 64)` draws 8 sequences of 16 vectors of 64 standard normal numbers, the same at every call
 # with this name; `encoder(18, 64, kind)` is a list of 18 new encoder layers with $d_{model} = 64$, in the order `kind`.
 

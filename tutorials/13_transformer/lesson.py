@@ -27,7 +27,7 @@ from minigrad.gradcheck import gradcheck
 from models.attention import MultiHeadAttention, causal_mask, padding_mask
 from models.positional import sinusoidal
 from models.recipes.dates import FORMATS, Dates, decode
-from models.recipes.pairs import BOS, EOS, PAD, padded
+from models.recipes.encoder_decoder import BOS, EOS, PAD, padded
 from models.transformer import Transformer
 from tutorials import show
 

@@ -23,10 +23,10 @@ import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import nn, optim, viz
 from minigrad.gradcheck import gradcheck
-from models import figures as measure
 from models.attention import KVCache, MultiHeadAttention
 from models.gpt import GPT
 from tutorials import figures, show
+from tutorials import measurements as measure
 
 mg.manual_seed(0)
 rng = np.random.default_rng(0)

@@ -237,7 +237,7 @@ print(
 )
 
 # %% [markdown]
-# **The same in minigrad:** `minigrad/distributed.py`. It moves the bytes with MPI, the Message Passing Interface, for which
+# **The same in minigrad:** `minigrad/training/ranks.py`. It moves the bytes with MPI, the Message Passing Interface, for which
 # NumPy arrays are buffers to send (the package mpi4py). Its all-reduce is a reduce-scatter and an all-gather too, written so
 # that the order of the sum is plain to see; the section on determinism says why. The command:
 #
@@ -374,7 +374,7 @@ assert shares[2] > 0.9 and shares[1000] < 0.5
 #
 # **Overlap.** The reverse pass finishes the last layer's gradients first. They can travel while the first layers' are still
 # being computed. For that one must know when a gradient is *final*: when the oldest operation that used the parameter has
-# had its turn, for the pass goes from the newest to the oldest (lesson 02). `oldest_users` in `minigrad/autograd.py` finds
+# had its turn, for the pass goes from the newest to the oldest (lesson 02). `oldest_users` in `minigrad/engine/graph.py` finds
 # these operations.
 #
 # **Buckets.** A model has hundreds of parameters, many of them small. A message for each pays the latency hundreds of times.
@@ -465,7 +465,7 @@ for name, other in (("by halves", by_halves), ("by ring", by_ring)):
 #   reduction give the same result for the same arguments in the same order, and says that this may cost speed (MPI 4.0,
 #   section 6.9.1). It does not promise it.
 #
-# `minigrad/distributed.py` asks MPI only for what it does promise, which is moving data unchanged. An *all-to-all* brings piece
+# `minigrad/training/ranks.py` asks MPI only for what it does promise, which is moving data unchanged. An *all-to-all* brings piece
 # $r$ of everybody's array to rank $r$; rank $r$ adds them up in the order 0, 1, ..., $p - 1$; an all-gather brings the sums to
 # all. It sends $\frac{p-1}{p} n$ bytes twice, as much as the ring. Same ranks, same bits, whatever MPI does inside:
 

@@ -1091,7 +1091,7 @@ if real:
 # %% [markdown]
 # ## What was left out
 #
-# How the tokenizer cuts text (lesson 14 has byte pair encoding; `models/pretrained/texts.py` reads this one). Sampling with
+# How the tokenizer cuts text (lesson 14 has byte pair encoding; `models/pretrained/tokenizer.py` reads this one). Sampling with
 # temperature (lesson 14). Calculating with 4-bit numbers without unpacking them. Whether a head that looks somewhere *does*
 # something: for that one must change it and see what happens. How the model was trained, and how its answers were shaped.
 # Fine-tuning such a model: `models/lora.py`.

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from minigrad import saving
-from minigrad._doors import Parser, open_door, said
-from minigrad.checkpoints import found, path_of, read, write
+from minigrad.cli.doors import Parser, open_door, said
 from minigrad.machine import blas_threads
-from minigrad.running import LOG, surroundings
-from minigrad.trainer import Training, fingerprint
+from minigrad.training.checkpoints import found, path_of, read, write
+from minigrad.training.loop import Training, fingerprint
+from minigrad.training.run import LOG, surroundings
 from models import recipes
 from models.pretrained.publishing import WEIGHTS, publish
 from models.recipes.text import Text

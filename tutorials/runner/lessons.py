@@ -13,7 +13,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from minigrad._words import meant
+from minigrad.pytorch.words import meant
 
 FOLDER = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^( *)# solution\n(.*?)^ *# end\n", re.S | re.M)

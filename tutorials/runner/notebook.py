@@ -6,7 +6,7 @@ import tempfile
 import types
 from pathlib import Path
 
-from minigrad._words import meant
+from minigrad.pytorch.words import meant
 from minigrad.saving import FileProblem
 from tutorials.runner.answers import key_of, played
 from tutorials.runner.lessons import CourseError, find, lessons

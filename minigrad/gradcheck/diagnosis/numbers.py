@@ -2,7 +2,7 @@
 
 A hypothesis is a function of the Evidence that returns a sentence (the likely mistake and the way out) or None, under a name;
 their order here is the order of likelihood when several fit. To add one, write it below. Those that need more than the numbers
-are in structure.py (Jacobians, normalisations, missing terms) and repairs.py (call backward differently: is it right then?).
+are in structure.py (Jacobians, normalisations, missing terms) and rerun.py (call backward differently: is it right then?).
 """
 
 import numpy as np

@@ -287,7 +287,7 @@ def _exclusions(verdicts):
         f"{', '.join(sorted(name_of(f) for f in table if unreadable(f))) or 'none'}"
     )
     print(
-        "  dropping sums that reckon with axes and places, and terms of functions in other files (primitives.py)"
+        "  dropping sums that reckon with axes and places, and terms of functions in other files (array_functions.py)"
     )
     print(
         f"  the second derivative of the {kernel} kernels, which is that of their definitions; forwards, which a gradient "

@@ -1,4 +1,4 @@
-"""What to check of ops.py, functional and kernels: for each function, inputs at which its derivatives say something.
+"""What to check of rules.py, functional and kernels: for each function, inputs at which its derivatives say something.
 
 Read by `python -m minigrad.gradcheck` and by the tests, which fail if a row of the table has no sample here.
 """

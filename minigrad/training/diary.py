@@ -2,14 +2,12 @@
 and after, what attention looked at before and after. Knows recipes and models by what they can do; not the page (report.py).
 """
 
-from minigrad import nn, no_grad
-from minigrad.health import NORMS, layer_norms, layer_of
+from minigrad.training.figures import activation_scale, titles
+from minigrad.training.health import NORMS, layer_norms
+from minigrad.training.report import in_order, report
 from minigrad.viz.pictures import charts
-from minigrad.viz.report import in_order, report
-from minigrad.viz.trace import trace_call
 
 BEFORE, AFTER = "before training", "after training"
-OUTSIDE = "the loss"
 
 
 class Diary:
@@ -143,40 +141,3 @@ def interval(step, most):
     """How far apart the steps are that are measured: each of the first, then of every doubling as many, at last `most`; so a run
     that is stopped early has points too."""
     return min(most, 2 ** max(0, step.bit_length() - 4))
-
-
-def titles(model):
-    """{layer: how it is called} for layers of an nn.Sequential, whose names are mere numbers: 0 Linear."""
-    modules = dict(model.named_modules())
-    return {
-        path: f"{path} {type(one).__name__}"
-        for path, one in modules.items()
-        if path and isinstance(modules.get(path.rpartition(".")[0]), nn.Sequential)
-    }
-
-
-@no_grad()
-def activation_scale(recipe, model):
-    """{layer: the root mean square of what it hands on} for the first batch, in the order in which the layers first ended: an
-    embedding that is used again stands where it was used first. What holds other layers stands where it ended last."""
-    with model.evaluating():
-        trace = trace_call(lambda: recipe.loss(model, recipe.batch(0)), model, outside=OUTSIDE)
-    everywhere, layers = shared(model), {layer_of(path) for path, _ in model.named_modules()}
-    scale, layer = {}, None
-    for step in trace.steps:
-        if step.module != OUTSIDE:
-            layer = layer if layer is not None and step.module in everywhere else layer_of(step.module)
-            if any(other.startswith(f"{layer}." if layer else "") for other in layers - {layer}):
-                scale.pop(layer, None)
-            scale[layer] = (step.mean**2 + step.std**2) ** 0.5
-    return {layer or "the model itself": size for layer, size in scale.items()}
-
-
-def shared(model):
-    """The paths of modules that stand in several layers, such as one GELU for all: which of them is running, their steps do not say.
-    A layer that is itself used in several places is not meant."""
-    layers = {}
-    for path, module in model.named_modules(remove_duplicate=False):
-        layers.setdefault(id(module), set()).add(layer_of(path))
-    several = {path for path, module in model.named_modules() if len(layers[id(module)]) > 1}
-    return {path for path in several if layer_of(path) not in several}

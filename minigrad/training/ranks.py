@@ -17,7 +17,7 @@ from minigrad import random
 from minigrad.engine.backward import backward_each
 from minigrad.engine.graph import clock
 from minigrad.engine.tensor import Tensor
-from minigrad.trainer import TrainingError
+from minigrad.training.loop import TrainingError
 
 BUCKET_BYTES = 2**20  # gradients travel in pieces of about this size: see "Buckets" in lesson 19
 CHECK_EVERY = 100  # steps between two looks at whether all ranks still have the same weights

@@ -7,11 +7,8 @@ import importlib
 import os
 import sys
 
-from minigrad._words import meant
-from minigrad.trainer import GENERAL
-
-# of settings that are whole numbers
-MOST, MOST_OF_ALL = {"layers": 1000, "d_model": 100_000, "d_ff": 1_000_000}, 10**12
+from minigrad.pytorch.words import meant
+from minigrad.training.recipe import UsageError
 
 
 def open_door(door, main):
@@ -58,10 +55,6 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.door}: {message}.\nTo see what there is: {self.prog} --help\n")
 
 
-class UsageError(Exception):
-    """Something on the command line cannot be followed."""
-
-
 class _Outcome:
     status = 2
 
@@ -92,7 +85,7 @@ def load_models(part="recipes"):
 
 def _ours(package):
     """Whether the package models is the one that lies beside minigrad."""
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return (
         getattr(package, "__file__", None)
         and os.path.dirname(os.path.dirname(os.path.abspath(package.__file__))) == here
@@ -103,49 +96,3 @@ _SHADOWED = (
     "minigrad's package `models` was not found; most likely a folder or file of yours with that name stands in front of it. "
     "Rename yours, or run from another folder."
 )
-
-
-def settings_of(recipe, given, pairs):
-    """The recipe's defaults, changed by options (name -> value) and by --set's NAME=VALUE texts; a sentence for what it does not have."""
-    given = dict(given)
-    given |= dict(_setting(text, recipe) for text in pairs)
-    known = dict.fromkeys([*GENERAL, *recipe.defaults])
-    unknown = [f"--{key.replace('_', '-')}{meant(key, known)}" for key in given if key not in known]
-    if unknown:
-        raise UsageError(
-            f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(known)}."
-        )
-    for key, names in recipe.choices.items():
-        if given.get(key, recipe.defaults[key]) not in names:
-            raise UsageError(
-                f"the recipe {recipe.name} has no {key} {given[key]!r}{meant(given[key], names)}; --{key} can be {', '.join(names)}."
-            )
-    for key, value in given.items():
-        if type(value) is int and value > MOST.get(key, MOST_OF_ALL):
-            raise UsageError(f"{key} can be {MOST.get(key, MOST_OF_ALL):,} at most, got {value:,}.")
-    return {**GENERAL, **recipe.defaults, **given}
-
-
-def _setting(text, recipe):
-    """(name, value) of NAME=VALUE, the value of the same kind as the recipe's default."""
-    name, equals, value = text.partition("=")
-    name, defaults = name.strip().replace("-", "_"), {**GENERAL, **recipe.defaults}
-    if not equals and name in defaults:
-        raise UsageError(
-            f"--set takes NAME=VALUE, and {name} stands there without a value; write --set {name}={defaults[name]}."
-        )
-    if not equals or name not in defaults:
-        raise UsageError(
-            f"--set takes NAME=VALUE with a setting of the recipe {recipe.name} ({', '.join(defaults)}), got {text!r}{meant(name, defaults)}."
-        )
-    kind = type(defaults[name])
-    try:
-        return name, value if kind in (str, type(None)) else value.lower() in (
-            "1",
-            "true",
-            "yes",
-        ) if kind is bool else kind(value)
-    except ValueError:
-        raise UsageError(
-            f"--set {name} needs a value like its default {defaults[name]!r}, got {value!r}."
-        ) from None

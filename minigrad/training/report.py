@@ -1,25 +1,19 @@
 """A run's report: one page with what was learned, how, from which settings, and the command that repeats it.
 
-Knows the rows of the training loop (minigrad.trainer.fit), figures, and attention as explorer.py shows it; no models and no
+Knows the rows of the training loop (minigrad.training.loop.fit), figures, and attention as explorer.py shows it; no models and no
 recipes. What it shows is gathered by diary.py.
 """
 
 import html
-import numbers
-import platform
 import re
-import sys
 from pathlib import Path
 
-import numpy as np
-
-from minigrad.health import NORMS, WARNINGS, layer_of
-from minigrad.machine import blas_kernels
+from minigrad.training.figures import cell, environment, is_number, rows_of, single
+from minigrad.training.health import NORMS, WARNINGS, layer_of
 from minigrad.viz import page as pages
 from minigrad.viz import svg
 from minigrad.viz.explorer import as_records, explorer
 
-LONGEST = 24  # characters of what is shown of an array
 STYLE = """
 a { color: var(--forward); }
 .wide { overflow-wrap: anywhere; } pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .2rem 0; }
@@ -225,54 +219,6 @@ def _by_name(value, run):
 # ---------------------------------------------------------------- figures of any kind
 
 
-def is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def cell(value, form):
-    """A figure as text: a number in a form such as ".3g", or as a function shows it; text as it is, nothing for None; of an array
-    or anything else the beginning."""
-    value = single(value)
-    if is_number(value):
-        return form(value) if callable(form) else f"{value:{form}}"
-    text = "" if value is None else value if isinstance(value, str) else " ".join(repr(value).split())
-    return text if isinstance(value, str) or len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
-def single(value):
-    """An array or Tensor of no axes as the number that it holds; everything else as it is."""
-    return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
-
-
-def rows_of(figures):
-    """(head, rows) of a table, each row a name and its values: a row for each figure, and, where figures are by two names, a column
-    for every second name that there is, None where a row has none. The head is empty for figures by one name."""
-    if not any(isinstance(value, dict) for value in figures.values()):
-        return [], [[name, value] for name, value in figures.items()]
-    by_two = {name: value if isinstance(value, dict) else {"": value} for name, value in figures.items()}
-    columns = list(dict.fromkeys(column for inner in by_two.values() for column in inner))
-    return ["", *columns], [
-        [name, *(inner.get(column) for column in columns)] for name, inner in by_two.items()
-    ]
-
-
-def jsonable(value):
-    """A recipe's figures as JSON can hold them: arrays as lists, names as text; of what it does not know, what Python writes for it."""
-    value = single(value)
-    if isinstance(value, dict):
-        return {
-            name if isinstance(name, str) else str(single(name)): jsonable(inner)
-            for name, inner in value.items()
-        }
-    if isinstance(value, (list, tuple)):
-        return [jsonable(inner) for inner in value]
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    return float(value) if is_number(value) else repr(value)
-
-
 def _settings(settings, parameters, threads, run, ended):
     by_layer = {}
     for name, count in parameters.items():
@@ -285,15 +231,6 @@ def _settings(settings, parameters, threads, run, ended):
         f"<h3>Parameters</h3>{svg.table(['layer', 'numbers'], [*([run['titles'].get(name, name), f'{count:,}'] for name, count in by_layer.items()), ['together', total]])}"
         f"<h3>Environment</h3>{_list(environment(threads))}"
     )
-
-
-def environment(threads):
-    """What the run was computed with; no names of machines or folders."""
-    blas = np.show_config("dicts")["Build Dependencies"]["blas"]
-    return {
-        "Python": platform.python_version(), "NumPy": np.__version__, "matrix products by": f"{blas.get('name')} {blas.get('version', '')} {blas_kernels()}".strip(),
-        "threads": threads, "system": f"{platform.system()} {platform.machine()}", "byte order": sys.byteorder,
-    }  # fmt: skip
 
 
 def _said(settings):

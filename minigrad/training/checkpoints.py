@@ -1,5 +1,5 @@
 """Checkpoints: all that the next step of a training depends on, in one file for each of some steps. Knows when one is due, which
-are kept, and how a state lies in a file; nothing of what the state means (trainer.py).
+are kept, and how a state lies in a file; nothing of what the state means (loop.py).
 
 RUN/checkpoints/step-000400.safetensors holds the arrays of Training.state() under names such as model.embedding.weight and
 optimizer.state.0.exp_avg; everything else, and where each array belongs, is JSON in the file's header. Reading runs no code.
@@ -15,8 +15,8 @@ import numpy as np
 
 from minigrad import saving
 from minigrad.engine.tensor import Tensor
-from minigrad.health import sick_weights
-from minigrad.trainer import TrainingError
+from minigrad.training.health import sick_weights
+from minigrad.training.loop import TrainingError
 
 FOLDER, WEIGHTS, HEADER = "checkpoints", "model.safetensors", "minigrad"
 VERSION = 1  # of how a state lies in a file

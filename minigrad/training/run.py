@@ -10,15 +10,17 @@ import signal
 import sys
 from pathlib import Path
 
-from minigrad import saving, showing, viz
-from minigrad.checkpoints import WEIGHTS, Checkpoint, Checkpoints, found
-from minigrad.distributed import Ranks
-from minigrad.health import Health, sick_weights
-from minigrad.interruption import Interruption
-from minigrad.tensorboard import Events, NotInstalled
-from minigrad.trainer import NotFinite, Training, TrainingError, lower_rate
+from minigrad import saving
+from minigrad.training import progress
+from minigrad.training.checkpoints import WEIGHTS, Checkpoint, Checkpoints, found
+from minigrad.training.diary import Diary
+from minigrad.training.figures import environment
+from minigrad.training.health import Health, sick_weights
+from minigrad.training.loop import NotFinite, Training, TrainingError, lower_rate
+from minigrad.training.ranks import Ranks
+from minigrad.training.signals import Interruption
+from minigrad.training.tensorboard import Events, NotInstalled
 from minigrad.viz.pictures import lower_is_better
-from minigrad.viz.report import environment
 
 LOG, BROKEN = "metrics.jsonl", "broken.txt"  # BROKEN: why the training broke off, if it did
 
@@ -45,7 +47,7 @@ def carry_on(run, attended, say):
     attended   models.attended.attended, for the report            say   print, or what is silent
     """
     training = run.training
-    diary = viz.Diary(
+    diary = Diary(
         training.recipe,
         training.model,
         attended,
@@ -55,7 +57,7 @@ def carry_on(run, attended, say):
     )
     health = Health(training.recipe, training.model, training.clip, run.log.rows)
     events = board(run)
-    show = showing.Progress(
+    show = progress.Progress(
         training.recipe, run.log, say is not print, [diary, health, *events], training.done
     )
     checkpoints = kept(run, show.warn)
@@ -132,7 +134,7 @@ def broken(run, diary, checkpoints, error, say):
 def test(run, diary, say):
     """Test the model and show what came of it; returns the exit status."""
     try:
-        showing.finish(run.training.recipe, run.training.model.eval(), run.folder, run.log.rows, say, diary)
+        progress.finish(run.training.recipe, run.training.model.eval(), run.folder, run.log.rows, say, diary)
     except KeyboardInterrupt:
         say(
             f"\nStopped before the test was over; the weights are in {run.folder}. {'To test them' if run.training.over else 'To go on'}: {again(run)}"

@@ -5,10 +5,10 @@ neither the command line nor the training loop.
 import sys
 
 from minigrad import saving, viz
-from minigrad.health import WARNINGS
 from minigrad.machine import peak_memory
-from minigrad.trainer import TrainingError
-from minigrad.viz.report import cell, is_number, jsonable, rows_of
+from minigrad.training.figures import cell, is_number, jsonable, rows_of
+from minigrad.training.health import WARNINGS
+from minigrad.training.loop import TrainingError
 
 RESULT = "result.json"  # written last: a run that has it is finished, if it has all steps
 WIDTH = 80  # of a terminal, for what is printed as a table

@@ -12,11 +12,11 @@ import numbers
 import tomllib
 
 from minigrad import saving
-from minigrad._doors import UsageError
-from minigrad._words import meant
-from minigrad.trainer import GENERAL
+from minigrad.pytorch.words import meant
+from minigrad.training.folder import REPEAT
+from minigrad.training.recipe import GENERAL, UsageError
 
-NAME = "config.toml"
+NAME = REPEAT
 # keys that are not the recipe's
 TOP = ("recipe", "seed", "threads", "share", "save_every", "save_minutes", "keep", "tensorboard")
 

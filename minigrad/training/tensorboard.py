@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from minigrad.health import WARNINGS
+from minigrad.training.health import WARNINGS
 
 FOLDER = "tensorboard"
 BESIDE = ("step", "seconds", "samples", WARNINGS)  # of a row, what is no figure

@@ -1,5 +1,5 @@
 """A training by several processes as one job: who speaks, who hears Ctrl-C, and how all end when one does. Knows MPI's processes and
-nothing of what they compute (distributed.py).
+nothing of what they compute (ranks.py).
 """
 
 import contextlib
@@ -9,9 +9,9 @@ import sys
 import time
 import traceback
 
-from minigrad.distributed import Ranks
-from minigrad.interruption import NAMES
-from minigrad.trainer import TrainingError
+from minigrad.training.loop import TrainingError
+from minigrad.training.ranks import Ranks
+from minigrad.training.signals import NAMES
 
 HEAD_START = 1.0  # seconds in which rank 0 may speak for all where all fail alike
 

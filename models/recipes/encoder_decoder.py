@@ -6,7 +6,7 @@ Knows rows of tokens, padding and teacher forcing; not what is written in them, 
 import numpy as np
 
 from minigrad import functional as F
-from minigrad.trainer import Recipe
+from minigrad.training.recipe import Recipe
 from models.attended import attended
 from models.recurrent import EncoderDecoder
 from models.transformer import Transformer

@@ -6,7 +6,7 @@ import fnmatch
 import importlib.util
 import sys
 
-from minigrad._words import meant
+from minigrad.pytorch.words import meant
 
 PYTORCHS = {"minigrad": "torch", "minigrad.nn": "nn", "minigrad.nn.functional": "F", "minigrad.optim": "optim", "minigrad.optim.lr_scheduler": "lr_scheduler",
             "minigrad.func": "torch.func", "minigrad.linalg": "torch.linalg"}  # fmt: skip

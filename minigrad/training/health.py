@@ -9,10 +9,10 @@ import statistics
 import numpy as np
 
 from minigrad import random
-from minigrad.accumulation import cut
 from minigrad.engine.anomaly import AnomalyError, detect_anomaly
 from minigrad.engine.graph import name_of
 from minigrad.modes import Mode, current_module, no_grad, tracing
+from minigrad.training.accumulation import cut
 
 NORMS, DEAD, WARNINGS = "gradient norm by layer", "dead units", "warnings"  # keys in a row
 HINTS = {

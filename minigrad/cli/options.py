@@ -3,8 +3,9 @@
 import argparse
 import sys
 
-from minigrad import configs
-from minigrad._doors import Parser, settings_of
+from minigrad.cli import configs
+from minigrad.cli.doors import Parser
+from minigrad.training.recipe import settings_of
 
 NO_SETTINGS = ("recipe", "list", "seed", "out", "quiet", "threads", "share", "set", "resume", "save_every", "save_minutes", "keep", "distributed", "ranks", "config", "tensorboard", "dry_run", "overfit_one_batch")  # fmt: skip
 BESIDE_RESUME = (
@@ -49,7 +50,7 @@ examples:
   python -m minigrad.train text --overfit-one-batch can the model learn one batch by heart? If not, something is wrong
   python -m minigrad.train --config runs/dates-0001/config.toml --lr 1e-3     the same run again, but for what is given
   python -m minigrad.train my_recipe.py             a recipe of your own: a file with a class that extends
-                                                    minigrad.trainer.Recipe
+                                                    minigrad.training.Recipe
 
 A run's folder holds config.json (settings), config.toml (what repeats it), metrics.jsonl (a line a step), model.safetensors, checkpoints, pictures and
 report.html, which shows all of it in a browser. Try other settings and compare the folders: that is what they are for.

@@ -1,7 +1,7 @@
-"""The training loop, as a library. Knows batches, losses and steps; not what is learned, how it is shown, or where it is kept.
+"""The training loop, as a library: a Training takes the steps of a recipe, and `fit` takes them all.
 
-A Recipe says what to learn. A Training takes the steps, and its `state` is all that the next step depends on: whoever keeps that
-(checkpoints.py) can go on as if nothing had happened. `fit` takes all steps and tells its listener after each.
+Its `state` is all that the next step depends on: whoever keeps that (checkpoints.py) can resume as if nothing had happened.
+Knows batches, losses and steps; not what is learned, how a batch is shared, or where a run is kept.
 """
 
 import math
@@ -11,13 +11,13 @@ import zlib
 
 import numpy as np
 
-from minigrad import optim, random
-from minigrad.accumulation import backward_in_parts, cut
+from minigrad import random
 from minigrad.data.loader import nan_in
 from minigrad.engine.tensor import Tensor
-from minigrad.health import first_bad
 from minigrad.machine import keep_freed_memory, peak_memory
-from minigrad.nn.utils import clip_grad_norm_
+from minigrad.training.accumulation import backward_in_parts, cut
+from minigrad.training.health import first_bad
+from minigrad.training.recipe import first_array
 
 
 class TrainingError(RuntimeError):
@@ -28,134 +28,7 @@ class NotFinite(TrainingError):
     """The loss or the gradient is a NaN or an inf. Nothing of the step was applied: the state is that before it."""
 
 
-# the settings of every recipe, unless its defaults say otherwise
-GENERAL = {"steps": 1000, "batch_size": 32, "lr": 1e-3, "accumulate": 1}
 ROW = ("step", "loss", "lr", "gradient norm", "seconds")  # what every row holds
-SHARES = ("dropout", "label_smoothing")  # settings that are a part of 1
-
-
-def check_setting(name, value, default, choices=None):
-    """A setting must be of its default's kind: a whole number from 1 (from 0, if the default is 0), a number that is not negative,
-    a share below 1, a text; or one of the choices."""
-    kind = type(default)
-    if choices is not None:
-        fits, wanted = value in choices, f"one of {', '.join(choices)}"
-    elif kind is bool:
-        fits, wanted = isinstance(value, bool), "true or false"
-    elif kind is int:
-        least = min(1, default)
-        fits, wanted = (
-            isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= least,
-            f"a whole number from {least}",
-        )
-    elif kind is float:
-        most = 1 if name in SHARES else math.inf
-        fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value < most
-        wanted = "a number from 0 to below 1" if most == 1 else "a number that is not negative"
-    else:
-        fits, wanted = kind not in (str, type(None)) or isinstance(value, (str, type(None))), "a text"
-    if not fits:
-        raise ValueError(f"The setting {name} needs {wanted}, got {value!r}.")
-
-
-class Recipe:
-    """What to learn: data, model, loss and metric. Subclass it, in a file of your own if you like, and pass that file to train.
-
-    name, help   for the command line          defaults   settings (steps, batch_size, lr ...) and their first values
-    metric       the key of `evaluate`'s figure that counts        share   is it a share of 1, to be shown in percent?
-    generating   the options of minigrad.generate that `stream` understands
-    note         a sentence to be said before training begins, such as what was found in a file
-    choices      for settings that are names, those there are: {"model": ("lstm", "transformer")}
-    """
-
-    name = help = metric = note = None
-    share = True
-    defaults = {}
-    generating = ()
-    choices = {}
-    # of AdamW; last_lr: the last learning rate as a part of the highest
-    betas, weight_decay, last_lr = (0.9, 0.98), 0.01, 0.01
-    evaluate_every = 100
-
-    def __init__(self, settings):
-        self.settings = {**self.defaults, **settings}
-        for name, default in {**GENERAL, **self.defaults}.items():
-            if name in self.settings:
-                check_setting(name, self.settings[name], default, self.choices.get(name))
-        self.seed = random.initial_seed()
-
-    def model(self):
-        """A new Module."""
-        raise NotImplementedError(f"The recipe {self.name} must define model().")
-
-    def batch(self, step):
-        """What `loss` gets at that step; must depend on the step and the seed only."""
-        raise NotImplementedError(f"The recipe {self.name} must define batch(step).")
-
-    def loss(self, model, batch):
-        """A scalar Tensor."""
-        raise NotImplementedError(f"The recipe {self.name} must define loss(model, batch).")
-
-    def count(self, batch):
-        """How many numbers `loss` is the mean of, so that a batch can be shared; by default its examples."""
-        return len(_first(batch))
-
-    def shares(self, batch, parts):
-        """The batch in several, for threads that share it: arrays cut along their first axis."""
-        arrays = batch if isinstance(batch, tuple) else (batch,)
-        cut = zip(*(np.array_split(array, min(parts, len(array))) for array in arrays), strict=True)
-        return [part if isinstance(batch, tuple) else part[0] for part in cut]
-
-    def evaluate(self, model, final=False):
-        """Figures by name, on data never trained on."""
-        return {}
-
-    def samples(self, model, count=3):
-        """Rows (source, prediction, target) to look at; a target of None where there is no right or wrong."""
-        return []
-
-    def answer(self, model, prompts):
-        """The model's answer to each prompt, as text."""
-        raise NotImplementedError(
-            f"The recipe {self.name} does not say how its model answers; define answer(model, prompts)."
-        )
-
-    def stream(self, model, prompt, **options):
-        """The answer to one prompt, piece by piece; here all at once. The options are those named in `generating`."""
-        yield self.answer(model, [prompt], **options)[0]
-
-    def reading(self, model, text):
-        """What the model is called with while it answers a text, to see where it looks: (inputs, {"names": a list of labels for each
-        input, "writes": what is written at each place of the last, "" where nothing}), as models.attended.attended takes them."""
-        raise NotImplementedError(
-            f"The recipe {self.name} does not say what its model reads; define reading(model, text)."
-        )
-
-    def pictures(self, model, folder, rows, figures):
-        """Draw what is worth seeing of a trained model, besides loss.png, into the folder; returns the names of the files.
-
-        rows are those of `fit`, figures those of evaluate(model, final=True).
-        """
-        return []
-
-    def clip(self, model, longest):
-        """Shorten the gradients before a step if they are too long; returns the length they had."""
-        return clip_grad_norm_(model.parameters(), longest)
-
-    def shown(self, figure):
-        """The metric's figure as it is printed."""
-        return f"{figure:.1%}" if self.share else f"{figure:.4f}"
-
-    def optimizer(self, model):
-        """AdamW with a warmup, then a cosine down to `last_lr`; only matrices are decayed: (optimizer, schedule)."""
-        steps = self.settings["steps"]
-        matrices = [p for p in model.parameters() if p.ndim > 1]
-        others = [p for p in model.parameters() if p.ndim <= 1]
-        groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
-        rest = dict(lr=self.settings["lr"], betas=self.betas, weight_decay=self.weight_decay)
-        optimizer = optim.AdamW([g for g in groups if g["params"]], **rest)
-        warmup = min(self.settings.get("warmup", 100), steps // 2)
-        return optimizer, optim.lr_scheduler.WarmupCosineLR(optimizer, warmup, steps, self.last_lr)
 
 
 def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0, sharing=None):
@@ -165,7 +38,7 @@ def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0, sharing=Non
                     every `evaluate_every` steps (the recipe's, if not given) and at the last, "peak memory MB", its figures and
                     "samples"
     clip            the longest gradient allowed, all parameters taken together (see Recipe.clip)
-    sharing         a Sharing (sharing.py), if threads are to share each batch
+    sharing         a Sharing (threads.py), if threads are to share each batch
     Raises TrainingError where the loss is not a number, or a batch is empty. KeyboardInterrupt passes through.
     """
     rows = []
@@ -236,7 +109,7 @@ class Training:
             batch = self.recipe.batch(step)
         finally:
             settings["batch_size"] = size
-        if len(_first(batch)) == size:
+        if len(first_array(batch)) == size:
             raise TrainingError(f"With accumulate={times} the recipe's batch(step) must give {times} x {size} examples, and gave {size}: let it read self.settings['batch_size'] each time.")  # fmt: skip
         return batch
 
@@ -364,11 +237,11 @@ def _figures(recipe, model):
 
 def _check(batch, step):
     """Sentences for a batch that cannot be learned from."""
-    if not hasattr(_first(batch), "__len__"):
+    if not hasattr(first_array(batch), "__len__"):
         raise TrainingError(
-            f"The recipe's batch(step) must give arrays, or a tuple of them, and gave {_first(batch)!r:.60} at step {step + 1}."
+            f"The recipe's batch(step) must give arrays, or a tuple of them, and gave {first_array(batch)!r:.60} at step {step + 1}."
         )
-    if len(_first(batch)) == 0:
+    if len(first_array(batch)) == 0:
         raise TrainingError(
             f"The batch of step {step + 1} is empty; the recipe's batch(step) must give at least one example."
         )
@@ -400,7 +273,3 @@ def _backward(recipe, model, batch):
     if math.isfinite(number):
         loss.backward()
     return number
-
-
-def _first(batch):
-    return batch[0] if isinstance(batch, tuple) else batch

@@ -3,13 +3,13 @@
 import contextlib
 
 from minigrad import saving
-from minigrad.checkpoints import FOLDER, Newer, found, path_of, read
-from minigrad.configs import NAME as CONFIG
-from minigrad.running import LOG, Run, surroundings
-from minigrad.sharing import cores
-from minigrad.showing import RESULT
-from minigrad.trainer import ROW, Training, TrainingError
-from minigrad.viz.report import is_number
+from minigrad.training.checkpoints import FOLDER, Newer, found, path_of, read
+from minigrad.training.figures import is_number
+from minigrad.training.folder import REPEAT
+from minigrad.training.loop import ROW, Training, TrainingError
+from minigrad.training.progress import RESULT
+from minigrad.training.run import LOG, Run, surroundings
+from minigrad.training.threads import cores
 
 
 class ResumeProblem(ValueError):
@@ -135,7 +135,7 @@ def _at_newest(folder, recipes, config, log, warn):
     if checkpoints:
         raise ResumeProblem(
             f"none of the {len(checkpoints)} checkpoints of the run {folder} can be gone on with, so nothing was changed. Has its recipe's file or its data changed since? "
-            f"Put back what it was; or train anew, in another folder: python -m minigrad.train --config {folder / CONFIG}"
+            f"Put back what it was; or train anew, in another folder: python -m minigrad.train --config {folder / REPEAT}"
         )
     warn(f"The run {folder} has no checkpoint; it begins again, from its seed.")
     return _at_beginning(folder, recipes, config, log)

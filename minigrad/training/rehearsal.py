@@ -9,11 +9,11 @@ import numpy as np
 
 from minigrad import nn, viz
 from minigrad.engine.graph import name_of
-from minigrad.health import layer_of
 from minigrad.machine import peak_memory
 from minigrad.modes import Mode, tracing
-from minigrad.showing import cell
-from minigrad.trainer import Training, TrainingError
+from minigrad.training.health import layer_of
+from minigrad.training.loop import Training, TrainingError
+from minigrad.training.progress import cell
 from minigrad.viz.trace import amount
 
 # of a rehearsal with one batch, if --steps does not say; what part of the first loss is "near" the least
