@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +14,11 @@ pytest.importorskip(
     "threadpoolctl", reason="the benchmarks set threads through threadpoolctl, which is not installed"
 )
 
+from helpers import ROOT
+
 from benchmarks import gpt, measure, tables, where  # noqa: E402
 from benchmarks.__main__ import JOBS, choose, main  # noqa: E402
 from benchmarks.case import GEMMS, Case, Side  # noqa: E402
-
-ROOT = Path(__file__).parent.parent
 
 
 def losses(side, steps):

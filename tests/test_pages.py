@@ -4,15 +4,14 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from helpers import ROOT
 
 from minigrad.pytorch.differences import as_markdown
 from tutorials.runner.doctor import totals
 from tutorials.runner.lessons import lessons
 
-ROOT = Path(__file__).parent.parent
 HERE = {**os.environ, "PYTHONPATH": str(ROOT)}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -904,7 +904,7 @@ if real:
 # %% [markdown]
 # All four say *Paris*: five tokens are too few to notice. The loss on a longer text shows the wrong pairs at once, and hardly
 # the wrong base, which needs longer texts still. So compare logits with those of an implementation that is known to be right
-# (as `tests/test_pretrained.py` does); do not judge by a good answer.
+# (as `tests/models/test_pretrained.py` does); do not judge by a good answer.
 #
 # **The last norm forgotten.** Rows grow from layer to layer; without the norm the table meets numbers many times larger than
 # those it was trained with, and $\gamma$ is missing. This one you see:

@@ -1,9 +1,8 @@
 """LoRA and the classification head: formulas, gradients beside PyTorch's, what is trained and what is not, and that it learns."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from helpers import ROOT
 from oracle import near, refuses, same
 
 import minigrad as mg
@@ -255,7 +254,7 @@ def test_minilm_with_a_head_and_lora_has_pytorchs_loss_and_gradients():
 @pytest.mark.slow
 def test_what_the_fine_tuned_classifier_looks_at_can_be_seen():
     minilm()
-    recipe = find(str(Path(__file__).parent.parent / "tutorials" / "finetuning.py"))({})
+    recipe = find(str(ROOT / "tutorials" / "finetuning.py"))({})
     name, rows = recorded(recipe, recipe.model().eval(), "Umbrellas in Rome?")
     assert name.split(" → ")[1] in ("weather", "alarm", "music", "travel", "food", "money")
     assert (
@@ -270,9 +269,7 @@ def test_what_the_fine_tuned_classifier_looks_at_can_be_seen():
 @pytest.mark.parametrize("train, lr", (("lora", 1e-3), ("head", 1e-2)))
 def test_the_recipe_that_fine_tunes_minilm_understands_ways_of_asking_that_it_has_never_seen(train, lr):
     minilm()
-    recipe = find(str(Path(__file__).parent.parent / "tutorials" / "finetuning.py"))(
-        {"steps": 60, "train": train, "lr": lr}
-    )
+    recipe = find(str(ROOT / "tutorials" / "finetuning.py"))({"steps": 60, "train": train, "lr": lr})
     model = recipe.model()
     before = recipe.evaluate(model)["accuracy"]
     fit(recipe, model, evaluate_every=60)

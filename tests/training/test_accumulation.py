@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from oracle import near, refuses
-from test_sharing import NAMES, made
+from small_recipes import NAMES, made
 
 import minigrad as mg
 from minigrad import functional as F

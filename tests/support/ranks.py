@@ -1,4 +1,4 @@
-"""What the ranks of tests/test_distributed.py run: mpiexec -n 2 python tests/ranks.py NAME. Rank 0 prints JSON. No test itself."""
+"""What the ranks of tests/training/test_distributed.py run: mpiexec -n 2 python tests/support/ranks.py NAME. Rank 0 prints JSON. No test itself."""
 
 import json
 import sys

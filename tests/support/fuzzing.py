@@ -1,4 +1,4 @@
-"""python tests/fuzzing.py [COUNT] [READER ...]: hostile files for everything that reads one, COUNT inputs for each reader; prints the totals.
+"""python tests/support/fuzzing.py [COUNT] [READER ...]: hostile files for everything that reads one, COUNT inputs for each reader; prints the totals.
 
 A reader may give a result or one of our sentences. Anything else is a crash; what takes longer than SECONDS, a hang; and the process
 may not have more memory than LIMIT. Nothing may start a program, unpickle, or write outside the folder. Knows files; no models.

@@ -1,6 +1,6 @@
 """The stepper: its formulas are true, its numbers are the engine's, and in a real browser it steps, searches and opens modules.
 
-python tests/test_stepper.py makes the README's picture of it, tutorials/pictures/stepper.png.
+python tests/viz/test_stepper.py makes the README's picture of it, tutorials/pictures/stepper.png.
 """
 
 import json
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import opened, screenshot
+from helpers import ROOT
 from oracle import leaf, refuses
 
 import minigrad as mg
@@ -27,8 +28,6 @@ from minigrad.viz.page import plain
 from minigrad.viz.replay import replay
 from minigrad.viz.stepper import Arrays, as_data, groups_of, page_of, undone
 from models.transformer import Transformer
-
-ROOT = Path(__file__).parent.parent
 
 # ---------------------------------------------------------------- what the pages are made from
 

@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 import stopping
+from helpers import ROOT
 
 from minigrad import generate, nn, optim, saving, train
 from minigrad import random as streams
@@ -22,7 +22,6 @@ from minigrad.training.signals import Interruption
 from minigrad.training.threads import cores
 from models import recipes
 
-ROOT = Path(__file__).parent.parent
 SIZES = {"d_model": 8, "layers": 1, "heads": 2, "d_ff": 16, "batch_size": 4, "dropout": 0.2}
 OWN = {
     "recall": {"distance": 4},
@@ -108,7 +107,13 @@ def same_runs(one, other):
 
 def ended(how, number, *words, **options):
     """A process of minigrad.train that is stopped."""
-    words = [sys.executable, str(ROOT / "tests" / "stopping.py"), how, str(number), *map(str, words)]
+    words = [
+        sys.executable,
+        str(ROOT / "tests" / "support" / "stopping.py"),
+        how,
+        str(number),
+        *map(str, words),
+    ]
     return subprocess.run(
         words,
         cwd=ROOT,
@@ -686,7 +691,7 @@ STOPS = 6  # of each recipe
 @pytest.mark.slow
 @signals
 def test_every_recipe_stopped_again_and_again_in_every_way(tmp_path, capsys, no_test):
-    """python -m pytest -m slow tests/test_resume.py -s prints the totals."""
+    """python -m pytest -m slow tests/training/test_resume.py -s prints the totals."""
     rng, total, began = random.Random(1), dict.fromkeys(WAYS, 0), time.perf_counter()
     resumed = again = different = unloadable = 0
     ways = iter(WAYS * 100)

@@ -1,6 +1,6 @@
 """Every lesson: it runs, its solutions pass, its stub fails, each wrong answer fails and is recognised, each question is recomputed.
 
-python -m pytest tests/test_course.py -k 05        one lesson
+python -m pytest tests/tutorials/test_course.py -k 05        one lesson
 """
 
 import json
@@ -10,9 +10,9 @@ import subprocess
 import sys
 import warnings
 from functools import cache
-from pathlib import Path
 
 import pytest
+from helpers import ROOT
 
 from tutorials.runner import isolation
 from tutorials.runner.answers import key_of, module_of, played
@@ -20,7 +20,6 @@ from tutorials.runner.lessons import lessons
 from tutorials.runner.notebooks import is_fresh, run
 from tutorials.runner.verdict import compare
 
-ROOT = Path(__file__).parent.parent
 LESSONS = lessons()
 
 
@@ -39,7 +38,7 @@ WRONGS = [
     for exercise in exercises(lesson)
     for n in range(len(exercise.wrongs))
 ]
-# up to a minute: they train, or load a large model; python -m pytest -m slow tests/test_course.py runs them
+# up to a minute: they train, or load a large model; python -m pytest -m slow tests/tutorials/test_course.py runs them
 LONG = ("07", "13", "14", "15", "21")
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.folder.name)
 each_exercise = pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ROOT
 from oracle import same
 
 import minigrad as mg
@@ -19,7 +20,6 @@ from minigrad.training import job, ranks
 from minigrad.training.loop import TrainingError
 from models.gpt import GPT
 
-ROOT = Path(__file__).parent.parent
 MPIEXEC = shutil.which(
     "mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 )
@@ -38,7 +38,7 @@ def started(ranks, *command):
 
 
 def told(ranks, name):
-    done = started(ranks, "tests/ranks.py", name)
+    done = started(ranks, "tests/support/ranks.py", name)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)  # rank 0's; the others are silent
 
@@ -63,7 +63,7 @@ def test_uneven_shares_and_gradients_that_a_rank_does_not_have():
 
 @with_mpi
 def test_a_rank_that_fails_ends_the_job_with_a_sentence():
-    done = started(2, "tests/ranks.py", "failing")
+    done = started(2, "tests/support/ranks.py", "failing")
     assert done.returncode != 0 and done.stdout == ""
     assert (
         "minigrad: rank 1 of 2 failed, which ends the whole job. ZeroDivisionError: division by zero (ranks.py, line"

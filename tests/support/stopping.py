@@ -1,4 +1,4 @@
-"""Runs minigrad.train and stops it: python tests/stopping.py HOW NUMBER [arguments of train]. Knows the ways a process can end.
+"""Runs minigrad.train and stops it: python tests/support/stopping.py HOW NUMBER [arguments of train]. Knows the ways a process can end.
 
 HOW        NUMBER
 exception  of the batch at which it is raised           SIGTERM, SIGINT, SIGKILL  of the batch at which the signal comes

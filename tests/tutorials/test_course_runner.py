@@ -22,8 +22,6 @@ from tutorials.runner.progress import Progress
 from tutorials.runner.values import Unreadable, decode, encode
 from tutorials.runner.verdict import difference, judge
 
-ROOT = Path(__file__).parent.parent
-
 EXERCISE = '''"""Exercises of lesson 01."""
 
 import numpy as np

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ROOT
 
 import minigrad as mg
 from minigrad import generate, saving, train
@@ -21,7 +21,6 @@ from models import recipes
 from models.recipes import dates, load_run
 from models.recipes.encoder_decoder import EOS
 
-ROOT = Path(__file__).parent.parent
 SMALL = [
     "--steps",
     "6",

@@ -2,12 +2,15 @@
 
 import contextlib
 import threading
+from pathlib import Path
 
 import numpy as np
 
 import minigrad as mg
 from minigrad.engine.graph import Node
 from minigrad.engine.table import RULES
+
+ROOT = Path(__file__).parents[2]
 
 
 def nodes(*outputs):

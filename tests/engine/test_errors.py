@@ -5,11 +5,10 @@ import os
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import leaf_of, row_of
+from helpers import ROOT, leaf_of, row_of
 from oracle import leaf, refuses
 
 import minigrad as mg
@@ -359,7 +358,7 @@ def test_what_a_console_cannot_write_does_not_end_a_command(tmp_path):
 
 @pytest.mark.parametrize("words", [["minigrad.train", "--list"], ["minigrad.runs", "."]])
 def test_a_reader_that_goes_away_is_no_mistake(words, tmp_path):
-    root = str(Path(__file__).parent.parent)
+    root = str(ROOT)
     door = subprocess.Popen(
         [sys.executable, "-m", *words],
         cwd=tmp_path,

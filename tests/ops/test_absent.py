@@ -6,17 +6,16 @@ import importlib.util
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ROOT
 from oracle import refuses
 
 import minigrad as mg
 from minigrad import optim
 from minigrad.pytorch import absent
 
-ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "tutorials" / "coming_from_pytorch.md").read_text(encoding="utf-8")
 rows = pytest.mark.parametrize("place, names, way_out", absent.ABSENT, ids=lambda value: value.split()[0])
 

@@ -9,10 +9,10 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ROOT
 from oracle import near, refuses, same
 
 import minigrad as mg
@@ -300,7 +300,6 @@ def test_states_are_turned_without_pytorch():
 
 # ---------------------------------------------------------------- the page "when you outgrow NumPy"
 
-ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "tutorials" / "outgrowing_numpy.md").read_text(encoding="utf-8")
 COMMANDS = [
     line
