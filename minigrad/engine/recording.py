@@ -24,6 +24,7 @@ def apply_kernel(kernel, *args, **kwargs):
 
 
 NONE = {}
+ALL = object()  # what rules read, where it is every argument
 
 
 def record(fun, args, kwargs=NONE, is_kernel=False):
@@ -41,45 +42,17 @@ def record(fun, args, kwargs=NONE, is_kernel=False):
             arrays.append(a)
             parents.append(None)
             needs.append(False)
-    y, saved = _value(fun, arrays, kwargs, is_kernel)
-    if type(y) is tuple:
-        return _remember_items(fun, args, tuple(needs), kwargs, y, saved)
-    out = Tensor(y)
-    if y.base is not None:
-        _share_writes(out, args)
-    if True in needs:
-        row = RULES.get(fun) or _no_row(fun)
-        if row is not CONSTANT:
-            needs = tuple(needs)
-            reads_y, reads_args = row.reads.get(needs) or _first_look(row, needs)
-            known = args if reads_args is ALL else _known(args, parents, reads_args)
-            out.node = Node(
-                fun,
-                known,
-                kwargs,
-                needs,
-                y if reads_y else None,
-                out.writes,
-                y.shape,
-                y.dtype,
-                saved,
-                parents,
-            )
-            out._requires_grad = True
-    if tracing.get() is not None:
-        tracing.get()(fun, arrays, out)
-    return out
+    y = guarded(fun, arrays, kwargs)
+    y, saved = y if is_kernel else (y, None)
+    return finished(fun, args, kwargs, arrays, settled(fun, arrays, y), saved, parents, needs)
 
 
 def compute(fun, args, kwargs=NONE, is_kernel=False):
-    """`record` where nothing is recorded. What nearly always comes, a float32 array of its own, is wrapped and that is all."""
+    """`record` under no_grad. Fast path: a fresh float32 array is wrapped and returned."""
     arrays = []
     for a in args:
         arrays.append(a.data if isinstance(a, Tensor) else a)
-    try:
-        y = fun(*arrays, **kwargs) if kwargs else fun(*arrays)
-    except (ValueError, TypeError, IndexError) as error:
-        raise errors.failed_call(error, fun, arrays, kwargs) from None
+    y = guarded(fun, arrays, kwargs)
     if is_kernel:
         y = y[0]
     if type(y) is np.ndarray and y.dtype is float32 and tracing.get() is None:
@@ -89,55 +62,104 @@ def compute(fun, args, kwargs=NONE, is_kernel=False):
                 break  # it may be memory of an argument's
         else:
             return Tensor(y)
-    return _settled(fun, args, kwargs, arrays, y)
+    return finished(fun, args, kwargs, arrays, settled(fun, arrays, y), None, (), ())
 
 
-def _settled(fun, args, kwargs, arrays, y):
-    """The same for whatever else a function may give: views, other dtypes, several values; and for whoever traces."""
-    y = _as_it_should_be(fun, arrays, y)
-    if type(y) is tuple:
-        return _remember_items(fun, args, (False,) * len(args), kwargs, y, None)
-    out = Tensor(y)
-    if y.base is not None:
-        _share_writes(out, args)
-    if tracing.get() is not None:
-        tracing.get()(fun, arrays, out)
-    return out
-
-
-def _value(fun, arrays, kwargs, is_kernel):
-    """(fun's value, what a kernel saved): an array of the dtype it should have, or a tuple of arrays."""
+def guarded(fun, arrays, kwargs):
+    """fun(*arrays, **kwargs). Raises NumPy's errors again with the shapes and the way out in their message."""
     try:
-        y = fun(*arrays, **kwargs) if kwargs else fun(*arrays)
+        return fun(*arrays, **kwargs) if kwargs else fun(*arrays)
     except (ValueError, TypeError, IndexError) as error:
         raise errors.failed_call(error, fun, arrays, kwargs) from None
-    y, saved = y if is_kernel else (y, None)
-    return _as_it_should_be(fun, arrays, y), saved
 
 
-def _as_it_should_be(fun, arrays, y):
+def settled(fun, arrays, y, promote=True):
+    """A function's value as Tensors hold it: an array of the dtype it should have, which is none of the arguments; or a tuple."""
+    # Where no axis is left, NumPy gives a scalar.
+    if type(y) is np.float32:
+        return np.asarray(y)
+    # Several values keep the dtypes they have.
+    if isinstance(y, (tuple, list)):
+        return tuple([settled(fun, arrays, item, promote=False) for item in y])
+    # A float gets the dtype PyTorch would give it: scalars, 0-d arrays and integers never widen one.
     if type(y) is not np.ndarray or y.dtype is not float32:
-        if type(y) is np.float32:
-            return np.asarray(y)
-        if isinstance(y, (tuple, list)):
-            return tuple([_apart(np.asarray(item), arrays) for item in y])
-        y = _keep_precision(fun, np.asarray(y), arrays)
-    return _apart(y, arrays)
-
-
-def _apart(y, arrays):
-    """y, or a view of it if it is one of the arguments itself (squeeze with nothing to squeeze), so that it has them as its base."""
+        y = np.asarray(y)
+        if y.dtype.kind in "cO":
+            raise errors.unsupported_dtype(fun, y.dtype)
+        if promote and y.dtype.kind == "f" and fun not in AS_ASKED:
+            y = y.astype(promoted(arrays), copy=False)
+    # An argument itself (squeeze with nothing to squeeze) becomes a view of it, so that its base says whose memory it is.
     for a in arrays:
         if y is a:
             return y.view()
     return y
 
 
+AS_ASKED = {array_functions.cast}  # functions whose result's dtype is an argument
+
+
+def promoted(arrays):
+    """The dtype of a float computed from `arrays`: of floats with axes the widest, else of 0-d arrays, else of scalars."""
+    floats = [a for a in arrays if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind == "f"]
+    if not floats:
+        return get_default_dtype()
+    return max(floats, key=lambda a: (a.ndim > 0, isinstance(a, np.ndarray), a.dtype.itemsize)).dtype
+
+
+def finished(fun, args, kwargs, arrays, y, saved, parents, needs):
+    """The value as a Tensor, or a tuple of Tensors; with a Node, if an argument needs a gradient. Tracing hears of it."""
+    if type(y) is tuple:
+        return _items(fun, args, kwargs, arrays, y, saved, parents, needs)
+    out = Tensor(y)
+    if y.base is not None:
+        _share_writes(out, args)
+    if True in needs:
+        row = RULES.get(fun) or _no_row(fun)
+        if row is not CONSTANT:
+            reads_y, known = _kept(row, args, parents, needs := tuple(needs))
+            y_kept = y if reads_y else None
+            out.node = Node(fun, known, kwargs, needs, y_kept, out.writes, y.shape, y.dtype, saved, parents)
+            out._requires_grad = True
+    if tracing.get() is not None:
+        tracing.get()(fun, arrays, out)
+    return out
+
+
+def _items(fun, args, kwargs, arrays, ys, saved, parents, needs):
+    """A function of several values: one node for the tuple, and one for each item taken out of it."""
+    outs, writes = tuple(Tensor(y) for y in ys), [0]
+    for out in outs:
+        out.writes = writes  # one count for all items: a rule that reads the tuple reads them all
+        if out.data.base is not None:
+            _share_writes(out, args)
+    if True in needs:
+        row = RULES.get(fun) or _no_row(fun)
+        reads_y, known = _kept(row, args, parents, needs := tuple(needs))
+        likes = tuple(_Like(y.shape, y.dtype) for y in ys)
+        node = Node(fun, known, kwargs, needs, ys if reads_y else None, writes, likes, None, saved, parents)
+        for i, out in enumerate(outs):
+            if out.dtype.kind == "f":
+                take_item_of(out, node, i)
+    if tracing.get() is not None:
+        for out in outs:
+            tracing.get()(fun, arrays, out)
+    return outs
+
+
 def _no_row(fun):
     raise errors.no_rule(fun)
 
 
-ALL = object()  # what rules read, where it is every argument
+def _kept(row, args, parents, needs):
+    """(is y read?, the arguments as the graph keeps them): where no rule reads an argument, its node stands in for it."""
+    reads_y, reads_args = row.reads.get(needs) or _first_look(row, needs)
+    if reads_args is ALL:
+        return reads_y, args
+    known = list(args)
+    for i, parent in enumerate(parents):
+        if parent is not None and not reads_args[i]:
+            known[i] = parent
+    return reads_y, known
 
 
 def _first_look(row, needs):
@@ -145,38 +167,6 @@ def _first_look(row, needs):
     reads_y, *reads_args = row.what_is_read(needs)
     row.reads[needs] = reads_y, ALL if all(reads_args) else tuple(reads_args)
     return row.reads[needs]
-
-
-def _known(args, parents, reads):
-    """The arguments as the graph keeps them: those that no rule reads are let go, and their nodes stand in for them."""
-    known = list(args)
-    for i, parent in enumerate(parents):
-        if parent is not None and not reads[i]:
-            known[i] = parent
-    return known
-
-
-def _remember_items(fun, args, needs, kwargs, ys, saved):
-    """A function of several values: one node for the tuple, and one for each item taken out of it."""
-    outs, writes = tuple(Tensor(y) for y in ys), [0]
-    for out in outs:
-        out.writes = writes  # one count for all items: a rule that reads the tuple reads them all
-        if out.data.base is not None:
-            _share_writes(out, args)
-    if True in needs and recording.get():
-        row = RULES.get(fun) or _no_row(fun)
-        reads_y, reads_args = row.reads.get(needs) or _first_look(row, needs)
-        likes = tuple(_Like(y.shape, y.dtype) for y in ys)
-        parents = [(a if a.node is None else a.node) if needed else None for a, needed in zip(args, needs)]
-        known = args if reads_args is ALL else _known(args, parents, reads_args)
-        node = Node(fun, known, kwargs, needs, ys if reads_y else None, writes, likes, None, saved)
-        for i, out in enumerate(outs):
-            if out.dtype.kind == "f":
-                take_item_of(out, node, i)
-    if tracing.get() is not None:
-        for out in outs:
-            tracing.get()(fun, list(map(array_of, args)), out)
-    return outs
 
 
 def take_item_of(out, node, i):
@@ -193,22 +183,6 @@ class _Like:
 
     def __init__(self, shape, dtype):
         self.shape, self.dtype = shape, dtype
-
-
-_FREE = {array_functions.cast}  # functions whose result dtype is asked for, not promoted
-
-
-def _keep_precision(fun, y, arrays):
-    """PyTorch's promotion: scalars, 0-d arrays and integers never widen a float; integer / integer is the default dtype."""
-    if y.dtype.kind != "f" or fun in _FREE:
-        if y.dtype.kind in "cO":
-            raise errors.unsupported_dtype(fun, y.dtype)
-        return y
-    floats = [a.dtype for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind == "f" and a.ndim]
-    for kind in (np.ndarray, np.generic):  # without axes a tensor counts for more than a NumPy scalar
-        floats = floats or [a.dtype for a in arrays if isinstance(a, kind) and a.dtype.kind == "f"]
-    wanted = max(floats, key=lambda dtype: dtype.itemsize) if floats else get_default_dtype()
-    return y if y.dtype == wanted else y.astype(wanted)
 
 
 def _share_writes(out, args):
