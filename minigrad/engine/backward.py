@@ -45,28 +45,23 @@ def gradients_of(outputs, inputs, seeds, retain_graph, create_graph, run_hooks=T
     """The gradients of the inputs (arrays, or Tensors with a history), None where there is none."""
     keys = [_key(x) for x in inputs]
     with Mode(recording, create_graph):
-        found = _reverse(outputs, seeds, set(keys), retain_graph, _wrap if create_graph else None, run_hooks)
+        found = _reverse(
+            outputs, seeds, set(keys), retain_graph, History if create_graph else None, run_hooks
+        )
     return [found.get(key) for key in keys]
 
 
-def backward_each(output, seed, ready):
-    """Go back from `output`, whose gradient is `seed`, and call ready(leaf, array) for each leaf as soon as its gradient is
-    complete, newest first, while the rest is still to be computed. `.grad` is left alone; the array is not the caller's own."""
-    for leaf, g in _reverse([output], [seed], None, False, None, ready=ready).items():
-        ready(leaf, g)  # the output itself, if it is a leaf
-
-
-def _reverse(outputs, seeds, wanted, retain_graph, wrap, run_hooks=True, ready=None):
+def _reverse(outputs, seeds, wanted, retain_graph, history, run_hooks=True):
     """Check the outputs, sow the seeds, run the reverse pass."""
     pending = {}
     for output, seed in zip(outputs, seeds):
         if not output._requires_grad:
             raise RuntimeError(errors.nothing_to_differentiate(output))
         g = seed_of(output, seed)
-        g = g if wrap else g.data
+        g = g if history else g.data
         key = _key(output)
         pending[key] = plus(pending[key], g) if key in pending else g
-    return pull_back(pending, wanted, retain_graph, wrap, run_hooks, ready)
+    return pull_back(pending, wanted, retain_graph, history, run_hooks)
 
 
 def own(g):
@@ -108,30 +103,29 @@ def _listed(tensors):
     return [tensors] if isinstance(tensors, (Tensor, np.ndarray)) else list(tensors)
 
 
-def _wrap(array, node):
-    """An array that the graph kept, as the Tensor it was; a tuple of arrays as a tuple of Tensors."""
-    if type(array) is tuple:
-        return tuple(
-            take_item_of(Tensor(y), node, i) if y.dtype.kind == "f" else Tensor(y)
-            for i, y in enumerate(array)
-        )
-    out = Tensor(array)
-    if node is not None:
-        out.node, out._requires_grad, out.writes = node, True, node.writes
-    return out
+class History:
+    """How rules compute with Tensors, so that a gradient can have a gradient."""
 
+    @staticmethod
+    def tensor(array, node):
+        """An array that the graph kept, as the Tensor it was; a tuple of arrays as a tuple of Tensors."""
+        if type(array) is tuple:
+            items = [(i, Tensor(y)) for i, y in enumerate(array)]
+            return tuple(take_item_of(y, node, i) if y.dtype.kind == "f" else y for i, y in items)
+        out = Tensor(array)
+        if node is not None:
+            out.node, out._requires_grad, out.writes = node, True, node.writes
+        return out
 
-def _differentiate(definition, args, kwargs, g, needs):
-    """The recorded gradients of a kernel: run its definition on the same arguments and differentiate that."""
-    with Mode(readable, True):
-        aliases = [apply(np.reshape, a, a.shape) if needed else a for a, needed in zip(args, needs)]
-        y = definition(*aliases, **kwargs)
-        wanted = [a for a, needed in zip(aliases, needs) if needed]
-        found = iter(grad(y, wanted, g, create_graph=True, allow_unused=True))
-    return [next(found) if needed else None for needed in needs]
-
-
-_wrap.differentiate = _differentiate
+    @staticmethod
+    def differentiate(definition, args, kwargs, g, needs):
+        """The recorded gradients of a kernel: run its definition on the same arguments and differentiate that."""
+        with Mode(readable, True):
+            aliases = [apply(np.reshape, a, a.shape) if needed else a for a, needed in zip(args, needs)]
+            y = definition(*aliases, **kwargs)
+            wanted = [a for a, needed in zip(aliases, needs) if needed]
+            found = iter(grad(y, wanted, g, create_graph=True, allow_unused=True))
+        return [next(found) if needed else None for needed in needs]
 
 
 # ---------------------------------------------------------------- methods of Tensor

@@ -4,6 +4,7 @@ A *leaf* is a tensor that wants a gradient and was not computed from others.
 """
 
 import itertools
+from collections import Counter
 from operator import attrgetter
 
 from minigrad.engine.table import defvjp
@@ -53,11 +54,11 @@ class Node:
 
     @property
     def parents(self):
-        """For each argument its node, the leaf that it is, or None where it wants no gradient."""
+        """For each argument its node, the leaf that it is, or None where it wants no gradient; nothing once released."""
         if self._parents is None:
             self._parents = [
                 (arg if type(arg) is Node or arg.node is None else arg.node) if needed else None
-                for arg, needed in zip(self.args, self.needs)
+                for arg, needed in zip(self.args or (), self.needs)
             ]
         return self._parents
 
@@ -123,17 +124,12 @@ def leading_to(nodes, wanted):
     """Those of `nodes` (oldest first) through which a gradient reaches something in `wanted`, and the wanted themselves."""
     leads = set(wanted)
     for node in nodes:
-        if node.args is not None and not leads.isdisjoint(node.parents):
+        if not leads.isdisjoint(node.parents):
             leads.add(node)
     return leads
 
 
-def oldest_users(nodes):
-    """node -> the leaves used by it and by no older one, whose gradients are therefore complete once it has had its turn."""
-    users, seen = {}, set()
-    for node in nodes:  # oldest first
-        for parent in node.parents if node.args is not None else ():
-            if isinstance(parent, Value) and parent not in seen:
-                seen.add(parent)
-                users.setdefault(node, []).append(parent)
-    return users
+def uses_of_leaves(nodes, leads=None):
+    """How many arguments of `nodes` each leaf is; if `leads` is given, only leaves in it count. In x * x, x is used twice."""
+    parents = (parent for node in nodes for parent in node.parents)
+    return Counter(p for p in parents if isinstance(p, Value) and (leads is None or p in leads))

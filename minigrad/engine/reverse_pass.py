@@ -5,11 +5,11 @@ Knows no calculus; that is in the table.
 
 import numpy as np
 
-from minigrad.engine.graph import Value, leading_to, oldest_first, oldest_users
+from minigrad.engine.graph import Value, leading_to, oldest_first, uses_of_leaves
 from minigrad.engine.table import RULES, KernelRow
 
 
-def pull_back(pending, wanted=None, retain_graph=False, wrap=None, run_hooks=True, ready=None):
+def pull_back(pending, wanted=None, retain_graph=False, history=None, run_hooks=True, watch=None):
     """The reverse pass. Returns the gradients, by leaf (or by what is `wanted`). At its heart it is this:
 
         for node in newest first:
@@ -19,82 +19,75 @@ def pull_back(pending, wanted=None, retain_graph=False, wrap=None, run_hooks=Tru
 
     pending       what to start from: node or leaf -> gradient
     wanted        nodes and leaves; if given, only what leads to them is computed, and used up
-    run_hooks     whether the wanted nodes' and leaves' own hooks are called
-    retain_graph  keep the history for another pass, instead of letting it go node by node
-    wrap          makes a Tensor of (array, node): then the rules compute with Tensors, and their results have a history;
-                  wrap.differentiate does the same for a kernel, through its definition
-    ready         if given, called as ready(leaf, gradient) as soon as a leaf's gradient is complete, which is then not returned
+    retain_graph  keep the history for another pass, instead of releasing it node by node
+    history       the class History: the rules then compute with Tensors, and the gradients have a history of their own
+    run_hooks     whether the wanted nodes' and leaves' own hooks are called; a leaf's are as soon as its gradient is complete
+    watch         called as watch(parent, node, gradient by the node's rule, the same as sent, what had arrived before)
     """
-    order = oldest_first(pending, wanted or ())
-    useful = None if wanted is None else leading_to(order, wanted)
-    users = oldest_users(order) if ready else {}
+    ends = wanted or ()
+    order = oldest_first(pending, ends)
+    leads = None if wanted is None else leading_to(order, wanted)
+    uses = uses_of_leaves(order, leads)  # of each leaf: the arguments whose gradients are still to come
     found = {}
     while order:
         node = order.pop()
         g = pending.pop(node, None)
-        if g is None:
-            needs = ()
-        else:
-            is_wanted = useful is not None and node in wanted
-            if node.hooks and (run_hooks or not is_wanted):
-                g = _through_hooks(node, g)
-            if is_wanted:
+        parents, needs = (node.parents, node.needs) if leads is None else _leading(node, leads)
+        if g is not None:
+            g = _through_hooks(node, g, run_hooks or node not in ends)
+            if node in ends:
                 found[node] = g
-            needs = node.needs if useful is None else _needs(node, useful)
-        if True in needs:
-            parents = node.parents
-            for parent, gradient in zip(parents, vjp(node, g, needs, wrap)):
-                if gradient is not None:
-                    gradient = fit(gradient, parent, node)
+            for parent, raw in zip(parents, vjp(node, g, needs, history) if True in needs else ()):
+                if raw is not None:
+                    sent, before = fit(raw, parent, node), pending.get(parent)
+                    pending[parent] = sent if before is None else plus(before, sent)
                     if node.trace is not None:
-                        node.trace.check_gradient(node, g, gradient)
-                    before = pending.get(parent)
-                    pending[parent] = gradient if before is None else plus(before, gradient)
-        for leaf in users.get(node, ()) if ready else ():
-            if leaf in pending:
-                g = pending.pop(leaf)
-                ready(leaf, _through_hooks(leaf, g) if leaf.hooks else g)
-        if not retain_graph and (useful is None or True in needs):
+                        node.trace.check_gradient(node, g, sent)
+                    if watch:
+                        watch(parent, node, raw, sent, before)
+        for leaf in parents:
+            if leaf in uses:
+                uses[leaf] -= 1
+                if not uses[leaf] and leaf in pending:
+                    found[leaf] = _through_hooks(leaf, pending.pop(leaf), run_hooks)
+        if not retain_graph and (leads is None or g is not None and True in needs):
             node.release()
-    return {
-        leaf: _through_hooks(leaf, g) if leaf.hooks and run_hooks else g for leaf, g in pending.items()
-    } | found
+    return found | {leaf: _through_hooks(leaf, g, run_hooks) for leaf, g in pending.items()}  # unused outputs
 
 
-def _needs(node, useful):
-    """Which arguments lead on to something wanted; none if the node's history is gone (it is then wanted itself)."""
-    return (
-        ()
-        if node.args is None
-        else tuple([parent is not None and parent in useful for parent in node.parents])
-    )
+def _leading(node, leads):
+    """(parents, needs) of a node, without what does not lead on; nothing of a released node, which is then wanted itself."""
+    parents = [p if p is not None and p in leads else None for p in node.parents]
+    return parents, tuple([p is not None for p in parents])
 
 
-def _through_hooks(owner, g):
+def _through_hooks(owner, g, run_hooks=True):
     """The gradient as the hooks of a node or leaf leave it."""
-    for hook in list(owner.hooks.values()):
+    for hook in list(owner.hooks.values()) if owner.hooks and run_hooks else ():
         g = hook(g)
     return g
 
 
-def vjp(node, g, needs, wrap):
+def vjp(node, g, needs, history=None):
     """Ask the table: the gradients of the node's arguments, from the gradient g of its value."""
     row = RULES[node.fun]
     arrays = unwritten(node, row)
     if node.trace is not None:
         node.trace.check_arrays(node)
     if type(g) is tuple:
-        g = tuple(_zeros(item, wrap) if one is None else one for one, item in zip(g, node.shape, strict=True))
-    if wrap is None:
+        g = tuple(
+            _zeros(item, history) if one is None else one for one, item in zip(g, node.shape, strict=True)
+        )
+    if history is None:
         return row.vjp(node, g, node.y, arrays, needs)
     if isinstance(row, KernelRow):
-        return wrap.differentiate(row.definition, node.args, node.kwargs, g, needs)
-    return row.vjp(node, g, None if node.y is None else wrap(node.y, node), node.args, needs)
+        return history.differentiate(row.definition, node.args, node.kwargs, g, needs)
+    return row.vjp(node, g, None if node.y is None else history.tensor(node.y, node), node.args, needs)
 
 
-def _zeros(like, wrap):
+def _zeros(like, history):
     zeros = np.zeros(like.shape, like.dtype)
-    return zeros if wrap is None else wrap(zeros, None)
+    return zeros if history is None else history.tensor(zeros, None)
 
 
 def plus(a, b):

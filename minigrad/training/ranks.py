@@ -9,12 +9,13 @@ so its gradient is the sum over r of n_r / n times the gradient of the mean over
 Lesson 19 builds it from nothing.
 """
 
+import functools
 import hashlib
 
 import numpy as np
 
 from minigrad import random
-from minigrad.engine.backward import backward_each
+from minigrad.engine.backward import grad
 from minigrad.engine.graph import clock
 from minigrad.engine.tensor import Tensor
 from minigrad.training.loop import TrainingError
@@ -101,16 +102,20 @@ class Ranks:
             return 0.0
         share = counts[self.rank] / sum(counts)
         loss = recipe.loss(model, parts[self.rank]) * share
-        backward_each(loss, None, self._ready)
+        hooks = [p.register_hook(functools.partial(self._ready, p)) for p in self._bucket_of]
+        try:
+            grad(loss, list(self._bucket_of), allow_unused=True)
+        finally:
+            for hook in hooks:
+                hook.remove()
         return loss.item()
 
     def _ready(self, parameter, gradient):
-        """The reverse pass has finished this gradient; the pass goes on while what is complete travels."""
-        if parameter in self._bucket_of:
-            self._bucket_of[parameter].put(parameter, gradient)
-            while self._waiting and self._waiting[0].missing == 0:
-                self._send()
-            self._push_on(wait=False)
+        """The parameter's hook: its gradient is complete, and travels while the reverse pass goes on."""
+        self._bucket_of[parameter].put(parameter, gradient.data)
+        while self._waiting and self._waiting[0].missing == 0:
+            self._send()
+        self._push_on(wait=False)
 
     def _send(self):
         """Start the first waiting bucket. Their order is the same on all ranks, whatever order the gradients came in."""

@@ -1,18 +1,19 @@
 """The history of a value once more, step by step: what each op gave, and what each step of the reverse pass did. For drawings and
 the stepper. Knows nodes and rules; nothing of pictures.
 
-The engine keeps only what the rules read, so values are computed again here; and it adds gradients up as it goes, so the reverse
-pass is run here too, writing down every share. The gradients are the engine's own: the same rules, the same order.
+The engine keeps only what the rules read, so values are computed again here. The reverse pass is the engine's own, watched.
 """
 
+import contextlib
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from minigrad.engine import reverse_pass, table
+from minigrad.engine import table
 from minigrad.engine.backward import seed_of
 from minigrad.engine.graph import Node, Value, oldest_first, take_item
 from minigrad.engine.recompute import recomputed
+from minigrad.engine.reverse_pass import pull_back
 from minigrad.engine.tensor import Tensor
 
 
@@ -138,31 +139,28 @@ def _value(node, arrays):
 
 
 def _backward(vertices, root, seed):
-    """The reverse pass, as in reverse_pass.pull_back, written down."""
-    pending, steps = {root: seed}, []
-    for node in sorted(
-        (v.node for v in vertices.values() if v.node is not None), key=lambda node: -node.birth
-    ):
-        if node not in pending:
-            continue
-        g = vertices[node].gradient = _through_hooks(node, pending.pop(node))
-        shares = []
-        for parent, raw in zip(node.parents, reverse_pass.vjp(node, g, node.needs, None)):
-            if raw is not None:
-                sent, before = reverse_pass.fit(raw, parent, node), pending.get(parent)
-                pending[parent] = sent if before is None else reverse_pass.plus(before, sent)
-                shares.append(Share(vertices[parent], raw, sent, before))
-        steps.append(Step(vertices[node], g, shares))
-    for leaf, g in pending.items():
-        vertices[leaf].gradient = _through_hooks(leaf, g)
-    return steps
+    """The steps of the engine's own reverse pass, every share written down; each vertex gets its gradient."""
+    shares = {key: [] for key in vertices if type(key) is Node}
+
+    def watch(parent, node, raw, sent, before):
+        shares[node].append(Share(vertices[parent], raw, sent, before))
+
+    wanted = {key for key in vertices if isinstance(key, (Node, Value))}
+    with _grads_left_alone(shares):
+        gradients = pull_back({root: seed}, wanted, retain_graph=True, watch=watch)
+    for key, g in gradients.items():
+        vertices[key].gradient = g
+    return [Step(vertices[node], g, shares[node]) for node, g in gradients.items() if node in shares]
 
 
-def _through_hooks(owner, g):
-    """The gradient as the hooks leave it, which are called once more here; those that only keep a gradient in `.grad` are not."""
-    for handle, hook in list((owner.hooks or {}).items()):
-        g = g if handle.keeps_for is not None else hook(g)
-    return g
+@contextlib.contextmanager
+def _grads_left_alone(nodes):
+    """Give back the `.grad` of computed tensors, into which the hook of retain_grad adds."""
+    tensors = [handle.keeps_for() for node in nodes for handle in node.hooks or () if handle.keeps_for]
+    before = [(tensor, tensor.grad) for tensor in tensors if tensor is not None]
+    yield
+    for tensor, grad in before:
+        tensor.grad = grad
 
 
 def path_of(vertex, model):

@@ -211,10 +211,10 @@ def test_a_hook_must_keep_the_shape():
 
 
 def test_numpys_float64_scalars_do_not_widen_a_float32_backward():
-    seen, right = [], mg.autograd.fit
+    seen, right = [], mg.engine.reverse_pass.fit
     x = mg.ones(3, requires_grad=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mg.autograd, "fit", lambda g, *rest: seen.append(g.dtype) or right(g, *rest))
+        patch.setattr(mg.engine.reverse_pass, "fit", lambda g, *rest: seen.append(g.dtype) or right(g, *rest))
         (x * np.float64(2) / np.sqrt(2.0) + x ** np.int64(3)).sum().backward()
     assert set(seen) == {np.dtype("float32")}
 
@@ -234,8 +234,10 @@ def test_rows_hidden_by_a_large_finite_number_have_the_same_gradients_in_blocks(
         y = F.scaled_dot_product_attention(q, k, v, mg.tensor(mask), path=path)
         return [y, *mg.grad((y * y * y).sum(), leaves)]
 
+    # A score of about -1e4 is known to 1e-3 in float32, and processors round it differently: a weight may differ by as much.
+    tolerance = 1e-3 if hidden == -1e4 else 1e-5
     for fast, plain in zip(value_and_gradients("blocked"), value_and_gradients("plain"), strict=True):
-        near(fast.data / abs(plain.data).max(), plain.data / abs(plain.data).max(), 1e-5)
+        near(fast.data / abs(plain.data).max(), plain.data / abs(plain.data).max(), tolerance)
 
 
 def test_a_mask_of_one_value_fits_the_blocked_path():
@@ -393,12 +395,12 @@ def twice(x):
 def test_anomalies_of_functions_of_several_values_are_found(monkeypatch):
     monkeypatch.setitem(RULES, twice, Row(twice, (lambda g, _y, x: (g[0] + 2 * g[1]) * np.nan,)))
     x = mg.ones(3, requires_grad=True)
-    with mg.detect_anomaly(), pytest.raises(mg.anomaly.AnomalyError, match="backward of twice made a NaN"):
+    with mg.detect_anomaly(), pytest.raises(mg.engine.anomaly.AnomalyError, match="backward of twice made a NaN"):
         a, b = apply(twice, x)
         (a + b).sum().backward()
     x = mg.ones(2, 6, requires_grad=True)
     w = leaf(3, 4)
-    with mg.detect_anomaly(), pytest.raises(mg.anomaly.AnomalyError, match="written into"):
+    with mg.detect_anomaly(), pytest.raises(mg.engine.anomaly.AnomalyError, match="written into"):
         y, z = (x @ mg.ones(6, 4)).chunk(2, -1)
         states, _ = F.lstm_states(
             mg.ones(2, 1, 4), mg.ones(1, 1), mg.ones(1, 1), (v := mg.ones(4, 1, requires_grad=True))

@@ -374,8 +374,8 @@ assert shares[2] > 0.9 and shares[1000] < 0.5
 #
 # **Overlap.** The reverse pass finishes the last layer's gradients first. They can travel while the first layers' are still
 # being computed. For that one must know when a gradient is *final*: when the oldest operation that used the parameter has
-# had its turn, for the pass goes from the newest to the oldest (lesson 02). `oldest_users` in `minigrad/engine/graph.py` finds
-# these operations.
+# had its turn, for the pass goes from the newest to the oldest (lesson 02). `pull_back` in `minigrad/engine/reverse_pass.py`
+# counts the uses of each parameter, takes one off with each operation, and calls the parameter's hooks at 0.
 #
 # **Buckets.** A model has hundreds of parameters, many of them small. A message for each pays the latency hundreds of times.
 # One message for all cannot set out before the last gradient is there, and overlaps nothing. In between are buckets: flat
