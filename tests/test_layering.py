@@ -1,9 +1,10 @@
-"""Who may import whom. Reads the imports, also those inside functions, and knows nothing of what the modules do."""
+"""Who may import whom: no arrow upward, no circle between files, every file in its room. Reads imports; runs none of them."""
 
 import ast
 import pkgutil
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -29,21 +30,23 @@ LAYERS = [  # each may import from its own layer and from those before it
     "tutorials",
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
-DOORS = {"train", "generate", "trace", "attend", "embed", "runs", "locate"}
+DOORS = {"train", "generate", "trace", "attend", "embed", "runs"}
+AT_THE_TOP = {"__init__", "modes", "random", "saving", "machine", "func", "linalg"} | DOORS
 FILES = sorted(
     path for folder in ("minigrad", "models", "tutorials") for path in (ROOT / folder).rglob("*.py")
 )
 files = pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 
 
-def module_of(path):
-    parts = path.relative_to(ROOT).with_suffix("").parts
+def module_of(path, root=ROOT):
+    parts = path.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def exists(module):
-    path = ROOT.joinpath(*module.split("."))
-    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+def file_of(module, root=ROOT):
+    """The file of a module of ours; None if there is no such module."""
+    path = root.joinpath(*module.split("."))
+    return next((p for p in (path.with_suffix(".py"), path / "__init__.py") if p.exists()), None)
 
 
 def place(module):
@@ -56,20 +59,81 @@ def place(module):
     return "models.recipes" if module.startswith("models.recipes") else top
 
 
-def imports(path):
-    """The modules of ours that a file imports: `from minigrad import random` is the module random, not the package."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@cache
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(path, root=ROOT):
+    """The modules of ours that a file imports, anywhere in it: of `from minigrad import random` the module random, of
+    `from minigrad.gradcheck import Sample` the module that defines Sample; of import_module and load_models what they are given."""
+    for node in ast.walk(parsed(path)):
+        names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name} line {node.lineno}: write imports in full"
-            names = [
-                f"{node.module}.{a.name}" if exists(f"{node.module}.{a.name}") else node.module
-                for a in node.names
-            ]
-        else:
-            continue
+            names = [origin(node.module, alias.name, root) for alias in node.names]
+        elif isinstance(node, ast.Call) and called(node) == "load_models":
+            names = [f"models.{node.args[0].value if node.args else 'recipes'}"]
+        elif isinstance(node, ast.Call) and called(node) == "import_module":
+            strings = (n.value for n in ast.walk(parsed(path)) if isinstance(n, ast.Constant))
+            names = [s for s in strings if isinstance(s, str) and "." in s.strip(".") and file_of(s, root)]
         yield from (name for name in names if name.split(".")[0] in ("minigrad", "models", "tutorials"))
+
+
+def called(call):
+    return getattr(call.func, "attr", getattr(call.func, "id", None))
+
+
+def origin(module, name, root):
+    """Which module `from module import name` takes the name from: itself, if it is one, or the one that defines it."""
+    if file_of(f"{module}.{name}", root):
+        return f"{module}.{name}"
+    path = file_of(module, root)
+    for node in parsed(path).body if path and path.name == "__init__.py" else ():
+        if isinstance(node, ast.ImportFrom) and any((a.asname or a.name) == name for a in node.names):
+            return origin(node.module, next(a.name for a in node.names if (a.asname or a.name) == name), root)
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            if name in bound_in(file_of(node.module, root)):
+                return origin(node.module, name, root)
+    return module
+
+
+def bound_in(path):
+    """The names that a file binds at its top level."""
+    names = {
+        alias.asname or alias.name
+        for node in parsed(path).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    names |= {
+        node.id
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    return names | {node.name for node in parsed(path).body if hasattr(node, "name")}
+
+
+def circle(paths, root=ROOT):
+    """The modules of one import circle among some files, in order; None if there is none."""
+    arrows = {
+        module_of(path, root): sorted({*imports(path, root)} - {module_of(path, root)}) for path in paths
+    }
+    done, way = set(), []
+
+    def walk(module):
+        if module in way:
+            return [*way[way.index(module) :], module]
+        if module in done or module not in arrows:
+            return None
+        way.append(module)
+        found = next((found for after in arrows[module] if (found := walk(after))), None)
+        done.add(way.pop())
+        return found
+
+    return next((found for module in arrows if (found := walk(module))), None)
 
 
 @files
@@ -79,36 +143,66 @@ def test_every_file_has_its_place(path):
     )
 
 
+def test_only_the_files_that_are_listed_lie_at_the_top():
+    assert {path.stem for path in (ROOT / "minigrad").glob("*.py")} == AT_THE_TOP
+
+
+def test_the_engine_is_small():
+    lines = {
+        path.name: len(path.read_text("utf-8").splitlines())
+        for path in (ROOT / "minigrad" / "engine").glob("*.py")
+    }
+    assert max(lines.values()) <= 300 and sum(lines.values()) <= 2300, lines
+
+
 @files
 def test_no_file_imports_from_a_layer_after_its_own(path):
-    own = RANK.get(place(module_of(path)))
-    later = (
-        [name for name in imports(path) if RANK.get(place(name), len(LAYERS)) > own]
-        if own is not None
-        else []
-    )
+    own = RANK[place(module_of(path))]
+    later = [name for name in imports(path) if RANK.get(place(name), len(LAYERS)) > own]
     assert later == [], f"{path.name} stands before {later}; move what is shared further down"
+    if own < RANK["minigrad"]:
+        assert "minigrad" not in imports(path), f"{path.name} stands before minigrad/__init__.py"
+
+
+def test_no_files_import_each_other_in_a_circle():
+    assert circle(FILES) is None
+
+
+def test_a_planted_circle_is_found(tmp_path):
+    texts = {
+        "minigrad/__init__.py": "",
+        "minigrad/a.py": "from minigrad.b import f\n",
+        "minigrad/b/__init__.py": "from minigrad.b.c import f\n",
+        "minigrad/b/c.py": "import importlib\ndef f():\n    importlib.import_module('minigrad.d')\n",
+        "minigrad/d.py": "def g():\n    import minigrad.a\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    paths = sorted(tmp_path.rglob("*.py"))
+    assert circle(paths, tmp_path) == ["minigrad.a", "minigrad.b.c", "minigrad.d", "minigrad.a"]
+    assert circle(paths[:-1], tmp_path) is None
+
+
+@files
+def test_no_file_of_gradcheck_imports_another_inside_a_function(path):
+    if "gradcheck" in path.parts:
+        inside = [n for f in ast.walk(parsed(path)) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)]
+        modules = [n.module for n in inside if isinstance(n, ast.ImportFrom)]
+        assert [m for m in modules if m.startswith("minigrad")] == []
 
 
 @files
 def test_nothing_imports_a_door(path):
-    # A door is what one types; what two doors share belongs into a module before them (saving, trainer, models.recipes).
+    # A door is what one types; what two doors share belongs into a module before them (cli, training).
     own = module_of(path)
     assert [name for name in imports(path) if place(name) == "door" and not own.endswith("__main__")] == []
 
 
-@files
-def test_pictures_are_imported_by_doors_recipes_and_lessons_only(path):
-    own = place(module_of(path))
-    if own not in ("viz", "training", "door", "models.recipes", "tutorials"):
-        assert [name for name in imports(path) if place(name) == "viz"] == []
-
-
 def test_functional_does_not_know_its_kernels_and_tensor_not_its_rules():
     assert RANK["functional"] < RANK["kernels"]
-    assert "minigrad.kernels" not in {
-        name for path in (ROOT / "minigrad" / "functional").glob("*.py") for name in imports(path)
-    }
+    tensor = set(imports(ROOT / "minigrad" / "engine" / "tensor.py"))
+    assert not tensor & {"minigrad.engine.rules", "minigrad.engine.recording"}
 
 
 def loaded_by(statement):
@@ -149,7 +243,7 @@ def test_heavy_packages_are_imported_where_they_are_used():
         "minigrad.embed",
         "models.pretrained",
     )
-    modules = [m for m in modules if exists(m)]
+    modules = [m for m in modules if file_of(m)]
     assert {m: loaded_by(f"import {m}") & heavy for m in modules} == {m: set() for m in modules}
 
 
@@ -157,7 +251,7 @@ def test_no_public_function_of_minigrad_bears_a_submodules_name():
     names = (
         {m.name for m in pkgutil.iter_modules(minigrad.__path__)}
         | DOORS
-        | {name for name in RANK if exists(f"minigrad.{name}")}
+        | {name for name in RANK if file_of(f"minigrad.{name}")}
     )
     functions = {
         name
@@ -188,8 +282,20 @@ def test_only_tests_benchmarks_and_the_ways_to_pytorch_know_other_frameworks():
 def test_the_reader_of_imports_sees_every_form(tmp_path):
     path = tmp_path / "x.py"
     path.write_text(
-        "import minigrad.nn as nn\nfrom minigrad import grad, kernels\ndef f():\n    from models.recipes.dates import Dates\n"
+        "import minigrad.nn as nn\nfrom minigrad import grad, kernels\nfrom minigrad.gradcheck import Sample\n"
+        "def f():\n    from models.recipes.dates import Dates\n    load_models('samples'), load_models()\n"
     )
-    assert list(imports(path)) == ["minigrad.nn", "minigrad", "minigrad.kernels", "models.recipes.dates"]
-    assert [place(name) for name in imports(path)] == ["nn", "minigrad", "kernels", "models.recipes"]
+    assert list(imports(path)) == [
+        "minigrad.nn", "minigrad.engine.backward", "minigrad.kernels", "minigrad.gradcheck.samples",
+        "models.recipes.dates", "models.samples", "models.recipes",
+    ]  # fmt: skip
+    assert [place(name) for name in imports(path)] == [
+        "nn",
+        "engine",
+        "kernels",
+        "gradcheck",
+        "models.recipes",
+        "models",
+        "models.recipes",
+    ]
     assert place("minigrad.gradcheck.__main__") == place("minigrad.train") == "door"

@@ -395,7 +395,10 @@ def twice(x):
 def test_anomalies_of_functions_of_several_values_are_found(monkeypatch):
     monkeypatch.setitem(RULES, twice, Row(twice, (lambda g, _y, x: (g[0] + 2 * g[1]) * np.nan,)))
     x = mg.ones(3, requires_grad=True)
-    with mg.detect_anomaly(), pytest.raises(mg.engine.anomaly.AnomalyError, match="backward of twice made a NaN"):
+    with (
+        mg.detect_anomaly(),
+        pytest.raises(mg.engine.anomaly.AnomalyError, match="backward of twice made a NaN"),
+    ):
         a, b = apply(twice, x)
         (a + b).sum().backward()
     x = mg.ones(2, 6, requires_grad=True)
