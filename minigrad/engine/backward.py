@@ -11,7 +11,7 @@ import numpy as np
 from minigrad.engine import errors
 from minigrad.engine.recording import apply, as_tensor, take_item_of
 from minigrad.engine.reverse_pass import plus, pull_back
-from minigrad.engine.tensor import Tensor
+from minigrad.engine.tensor import Tensor, attach
 from minigrad.modes import Mode, readable, recording
 
 
@@ -201,4 +201,5 @@ class _Handle:
         self._hooks.pop(self, None)
 
 
-Tensor.backward, Tensor.register_hook, Tensor.retain_grad = backward, register_hook, retain_grad
+for _method in (backward, register_hook, retain_grad):
+    attach(_method.__name__, _method)

@@ -8,7 +8,7 @@ import numpy as np
 from minigrad.engine import array_functions, errors
 from minigrad.engine.graph import clock
 from minigrad.engine.recording import apply, array_of, as_tensor, record
-from minigrad.engine.tensor import Tensor
+from minigrad.engine.tensor import Tensor, attach
 from minigrad.modes import recording
 
 
@@ -185,4 +185,4 @@ def _plain_index(index):
 
 for _name, _method in vars(Operators).items():
     if callable(_method):
-        setattr(Tensor, _name, _method)
+        attach(_name, _method)

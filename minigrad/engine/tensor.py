@@ -1,7 +1,7 @@
 """Tensor: an array that remembers how it was made.
 
-Knows how to be a value; recording.py computes with it, and its operators and methods are attached from above (operators.py,
-backward.py, ops/).
+Knows how to be a value; recording.py computes with it, and its operators and further methods are attached from above
+(operators.py, backward.py, ops/methods.py, functional/activations.py).
 """
 
 import numpy as np
@@ -169,6 +169,15 @@ class Tensor(Value):
         if self.node is not None:
             raise RuntimeError("Only leaves can be pickled, because a computed tensor is part of a graph; pickle x.detach() instead.")  # fmt: skip
         return _rebuild, (type(self), self.data, self._requires_grad)
+
+
+def attach(name, method):
+    """Make a function or property the attribute `name` of Tensor. Raises TypeError if Tensor has it already."""
+    if name in vars(Tensor):
+        owner = vars(Tensor)[name]
+        owner = getattr(getattr(owner, "fget", owner), "__module__", __name__)
+        raise TypeError(f"Tensor.{name} is already defined in {owner}; give the new method another name.")
+    setattr(Tensor, name, method)
 
 
 def _rebuild(cls, data, requires_grad):

@@ -5,7 +5,7 @@ import math
 from minigrad import ops as f
 from minigrad.engine import array_functions
 from minigrad.engine.recording import apply, as_tensor
-from minigrad.engine.tensor import Tensor
+from minigrad.engine.tensor import attach
 from minigrad.functional.tiers import definition
 
 # ---------------------------------------------------------------- over an axis
@@ -102,4 +102,4 @@ def relu6(x):
 
 
 for _fun in (softmax, log_softmax, logsumexp, gelu):
-    setattr(Tensor, _fun.__name__, _fun)
+    attach(_fun.__name__, _fun)

@@ -1,6 +1,4 @@
-"""Functions of every number: one argument, two, comparisons, dtypes, and a few that change a leaf in place. Knows no axes."""
-
-import functools
+"""Functions of every number: one argument, two, comparisons, dtypes. Knows no axes."""
 
 import numpy as np
 
@@ -8,9 +6,16 @@ from minigrad.engine import array_functions
 from minigrad.engine.operators import FROM_NUMPY
 from minigrad.engine.recording import apply, as_tensor, floating
 from minigrad.engine.tensor import Tensor
-from minigrad.ops.spelling import NO_GPU, public
+from minigrad.ops.spelling import public
 
-__all__ = []  # filled by @public
+__all__ = [
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "square", "sin", "cos", "tan", "arcsin", "asin", "arccos", "acos", "arctan", "atan",
+    "sinh", "cosh", "tanh", "arcsinh", "asinh", "arccosh", "acosh", "arctanh", "atanh", "abs", "absolute", "neg", "negative", "sign", "floor", "ceil",
+    "trunc", "sigmoid", "erf", "erfc", "relu", "isnan", "isinf", "isfinite", "logical_not", "reciprocal", "rsqrt", "round", "frac",
+    "arctan2", "atan2", "hypot", "logaddexp", "fmod", "remainder", "floor_divide", "logical_and", "logical_or", "logical_xor",
+    "eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "pow",
+    "float_power", "lerp", "clip", "clamp", "where", "masked_fill", "isclose", "allclose", "equal", "to",
+]  # fmt: skip
 
 # ---------------------------------------------------------------- one argument
 
@@ -20,15 +25,15 @@ _OF_WHOLE_NUMBERS = {  # those that give whole numbers, or truth values, for who
 }  # fmt: skip
 
 
-def _elementwise(fun, *names):
-    """The public function that applies `fun` to every element, under its own name, or under others."""
+def _elementwise(fun, name=None):
+    """The public function that applies `fun` to every element, under its own name or another."""
 
     def call(x):
         return apply(fun, as_tensor(x) if fun in _OF_WHOLE_NUMBERS else floating(x))
 
-    call.__name__ = call.__qualname__ = names[0] if names else fun.__name__
+    call.__name__ = call.__qualname__ = name or fun.__name__
     call.__doc__ = f"{call.__name__}(x) of every element."
-    return public(names=names[1:])(call)
+    return public()(call)
 
 
 exp = _elementwise(np.exp)
@@ -43,17 +48,17 @@ square = _elementwise(np.square)
 sin = _elementwise(np.sin)
 cos = _elementwise(np.cos)
 tan = _elementwise(np.tan)
-arcsin = _elementwise(np.arcsin, "arcsin", "asin")
-arccos = _elementwise(np.arccos, "arccos", "acos")
-arctan = _elementwise(np.arctan, "arctan", "atan")
+arcsin = asin = _elementwise(np.arcsin)
+arccos = acos = _elementwise(np.arccos)
+arctan = atan = _elementwise(np.arctan)
 sinh = _elementwise(np.sinh)
 cosh = _elementwise(np.cosh)
 tanh = _elementwise(np.tanh)
-arcsinh = _elementwise(np.arcsinh, "arcsinh", "asinh")
-arccosh = _elementwise(np.arccosh, "arccosh", "acosh")
-arctanh = _elementwise(np.arctanh, "arctanh", "atanh")
-abs = _elementwise(np.absolute, "abs", "absolute")
-neg = _elementwise(np.negative, "neg", "negative")
+arcsinh = asinh = _elementwise(np.arcsinh)
+arccosh = acosh = _elementwise(np.arccosh)
+arctanh = atanh = _elementwise(np.arctanh)
+abs = absolute = _elementwise(np.absolute, "abs")
+neg = negative = _elementwise(np.negative, "neg")
 sign = _elementwise(np.sign)
 floor = _elementwise(np.floor)
 ceil = _elementwise(np.ceil)
@@ -97,18 +102,18 @@ def frac(x):
 # ---------------------------------------------------------------- two arguments or more
 
 
-def _pairwise(fun, *names):
-    """The public function that applies `fun` to pairs of elements."""
+def _pairwise(fun, name=None):
+    """The public function that applies `fun` to pairs of elements, under its own name or another."""
 
     def call(x, y):
         return apply(fun, x, y)
 
-    call.__name__ = call.__qualname__ = names[0] if names else fun.__name__
+    call.__name__ = call.__qualname__ = name or fun.__name__
     call.__doc__ = f"{call.__name__}(x, y) of elements that stand at the same place after broadcasting."
-    return public(names=names[1:])(call)
+    return public()(call)
 
 
-arctan2 = _pairwise(np.arctan2, "arctan2", "atan2")
+arctan2 = atan2 = _pairwise(np.arctan2)
 hypot = _pairwise(np.hypot)
 logaddexp = _pairwise(np.logaddexp)
 fmod = _pairwise(np.fmod)  # the remainder with the sign of x, as in C
@@ -143,19 +148,19 @@ def add(x, y, *, alpha=1):
     return apply(np.add, x, y if alpha == 1 else alpha * as_tensor(y))
 
 
-@public(names=("subtract",))
+@public()
 def sub(x, y, *, alpha=1):
     """x - alpha * y."""
     return apply(np.subtract, x, y if alpha == 1 else alpha * as_tensor(y))
 
 
-@public(names=("multiply",))
+@public()
 def mul(x, y):
     """x * y, element by element."""
     return apply(np.multiply, x, y)
 
 
-@public(names=("divide", "true_divide"))
+@public()
 def div(x, y, *, rounding_mode=None):
     """x / y; rounded down with "floor", towards 0 with "trunc"."""
     quotient = apply(np.true_divide, x, y)
@@ -184,7 +189,7 @@ def lerp(x, end, weight):
     return x + weight * (as_tensor(end) - x)
 
 
-@public(names=("clamp",))
+@public()
 def clip(x, min=None, max=None):
     """x, but at least `min` and at most `max`: numbers or tensors, either may be left out. On the border the gradient is x's."""
     x = as_tensor(x)
@@ -195,7 +200,7 @@ def clip(x, min=None, max=None):
     return x if max is None else where(x > max, max, x)
 
 
-@public(method=False)
+@public(np.where)
 def where(condition, x=None, y=None):
     """x where the condition holds, else y; with the condition alone, the positions where it holds, as nonzero gives them.
 
@@ -213,8 +218,10 @@ def masked_fill(x, mask, value):
     return apply(np.where, mask, value, x)
 
 
-# The method is called on the tensor to keep, as in PyTorch: x.where(condition, other).
-Tensor.where = lambda self, condition, y: where(condition, self, y)
+subtract = sub
+multiply = mul
+divide = true_divide = div
+clamp = clip
 
 # ---------------------------------------------------------------- comparisons as a whole
 
@@ -237,21 +244,6 @@ def equal(x, y):
     return np.array_equal(as_tensor(x).data, as_tensor(y).data)
 
 
-# ---------------------------------------------------------------- operators
-
-for _name, _fun in {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "floordiv": np.floor_divide,
-}.items():  # fmt: skip
-    setattr(Tensor, f"__{_name}__", functools.partialmethod(lambda x, y, fun: apply(fun, x, y), fun=_fun))
-    if _name in ("and", "or", "xor", "floordiv"):
-        setattr(
-            Tensor, f"__r{_name}__", functools.partialmethod(lambda x, y, fun: apply(fun, y, x), fun=_fun)
-        )
-Tensor.__mod__ = remainder
-Tensor.__rmod__ = lambda self, other: remainder(other, self)
-Tensor.__invert__ = lambda self: apply(np.logical_not if self.dtype == bool else np.invert, self)
-
 # ---------------------------------------------------------------- dtype
 
 
@@ -266,64 +258,13 @@ def to(x, *what, dtype=None, device="cpu", **_):
     return as_tensor(x, dtype) if str(device).startswith("cpu") else x.cuda()
 
 
-def _no_gpu(self, *_, **__):
-    raise NotImplementedError(NO_GPU)
-
-
-Tensor.cuda = _no_gpu
-Tensor.cpu = lambda self: self
-Tensor.astype = Tensor.type = Tensor.type_as = to
-Tensor.float = lambda self: to(self, np.float32)
-Tensor.double = lambda self: to(self, np.float64)
-Tensor.int = lambda self: to(self, np.int32)
-Tensor.long = lambda self: to(self, np.int64)
-Tensor.bool = lambda self: to(self, np.bool_)
-Tensor.contiguous = lambda self: self
-
-# ---------------------------------------------------------------- in place, under no_grad
-
-
-def _in_place(fun):
-    """The method that writes fun(x, ...) into x."""
-
-    def change(self, *args, **kwargs):
-        return self._write(
-            lambda x: np.copyto(x, fun(self.detach(), *args, **kwargs).data, casting="same_kind")
-        )
-
-    return change
-
-
-for _fun in (
-    exp,
-    sqrt,
-    neg,
-    abs,
-    floor,
-    ceil,
-    round,
-    tanh,
-    sigmoid,
-    relu,
-    reciprocal,
-    masked_fill,
-    pow,
-    clip,
-):
-    setattr(Tensor, f"{_fun.__name__}_", _in_place(_fun))
-
 # ---------------------------------------------------------------- NumPy's functions that take something else
-
-
-def _where(condition, x=None, y=None):
-    return where(condition, x, y)
 
 
 def _clip(a, a_min=None, a_max=None, *, min=None, max=None):
     return clip(a, a_min if min is None else min, a_max if max is None else max)
 
 
-FROM_NUMPY[np.where] = _where
 FROM_NUMPY[np.clip] = _clip
 FROM_NUMPY[np.positive] = lambda x: x
 FROM_NUMPY[np.fabs] = abs

@@ -13,7 +13,10 @@ from minigrad.ops.elementwise import where
 from minigrad.ops.shape import broadcast_to, reshape
 from minigrad.ops.spelling import along, axis_of, public
 
-__all__ = []  # filled by @public
+__all__ = [
+    "take_along_axis", "take_along_dim", "gather", "index_select", "take", "masked_select", "select", "narrow", "nonzero",
+    "scatter_add", "scatter", "index_add",
+]  # fmt: skip
 
 
 def _whole(index, name):
@@ -33,7 +36,7 @@ def _places(index, axis):
 # ---------------------------------------------------------------- taken out
 
 
-@public(np.take_along_axis, names=("take_along_dim",))
+@public(np.take_along_axis)
 def take_along_axis(x, indices, axis=None):
     """For each place of `indices` the number that it names along the axis: what argsort and argmax(keepdims=True) return."""
     x, indices = as_tensor(x), _whole(indices, "take_along_axis")
@@ -54,6 +57,9 @@ def take_along_axis(x, indices, axis=None):
         broadcast_to(x, *common[:axis], x.shape[axis], *common[axis:]), axis,
         np.broadcast_to(indices, (*common[:axis], indices.shape[axis], *common[axis:])),
     )  # fmt: skip
+
+
+take_along_dim = take_along_axis
 
 
 @public()

@@ -17,7 +17,10 @@ from minigrad.ops.reductions import amax, amin, norm, sum
 from minigrad.ops.shape import diagonal, permute, reshape, squeeze, unsqueeze
 from minigrad.ops.spelling import axis_of, either_spelling, public
 
-__all__ = []  # filled by @public
+__all__ = [
+    "matmul", "dot", "mv", "mm", "bmm", "outer", "ger", "inner", "vdot", "vecdot", "tensordot", "einsum",
+    "inv", "inverse", "det", "logdet", "slogdet", "cholesky", "solve", "matrix_power",
+]  # fmt: skip
 
 # ---------------------------------------------------------------- products
 
@@ -52,10 +55,13 @@ mm = _product("mm", (2, 2), "Matrix times matrix.")
 bmm = _product("bmm", (3, 3), "A batch of matrices times a batch of matrices.")
 
 
-@public(np.outer, np.linalg.outer, names=("ger",))
+@public(np.outer, np.linalg.outer)
 def outer(x, y):
     """Every number of x times every number of y: (N,), (M,) -> (N, M)."""
     return reshape(as_tensor(x), -1, 1) * reshape(as_tensor(y), 1, -1)
+
+
+ger = outer
 
 
 @public(np.inner)
@@ -71,13 +77,13 @@ def vdot(x, y):
     return apply(np.matmul, reshape(as_tensor(x), -1), reshape(as_tensor(y), -1))
 
 
-@public(np.vecdot, np.linalg.vecdot, method=False)
+@public(np.vecdot, np.linalg.vecdot)
 def vecdot(x, y, axis=-1):
     """The sums of products along one axis, broadcasting the others."""
     return sum(as_tensor(x) * y, axis)
 
 
-@public(np.tensordot, np.linalg.tensordot, method=False)
+@public(np.tensordot, np.linalg.tensordot)
 def tensordot(x, y, axes=2, *, axis=None):
     """The sums of products over so many last axes of x and first axes of y, or over the axes listed for each."""
     x, y, axes = as_tensor(x), as_tensor(y), axes if axis is None else axis
@@ -100,7 +106,7 @@ def tensordot(x, y, axes=2, *, axis=None):
 # ---------------------------------------------------------------- einsum
 
 
-@public(method=False)
+@public()
 def einsum(equation, *operands):
     """Products summed as the equation says, in np.einsum's notation: "bij,bjk->bik", "ii", "...i,i", "ij->ji"."""
     operands = [
@@ -236,10 +242,13 @@ def _square(x, name):
     return x
 
 
-@public(np.linalg.inv, names=("inverse",))
+@public(np.linalg.inv)
 def inv(x):
     """The inverse of each matrix (..., n, n)."""
     return apply(np.linalg.inv, _square(x, "inv"))
+
+
+inverse = inv
 
 
 @public(np.linalg.det)
@@ -271,7 +280,7 @@ def cholesky(x):
     return apply(np.linalg.cholesky, _square(x, "cholesky"))
 
 
-@public(method=False)
+@public()
 def solve(x, y):
     """The z of x z = y: x (..., n, n), y (n,) or (..., n, k)."""
     x, y = _square(x, "solve"), as_tensor(y)
@@ -339,8 +348,6 @@ def trace(x, offset=0, axis1=0, axis2=1):
     """The sum of the diagonal. A method only: minigrad.trace is the command that shows a model's steps."""
     return sum(diagonal(as_tensor(x), offset, axis1, axis2), -1)
 
-
-Tensor.trace = trace
 
 # ---------------------------------------------------------------- NumPy's functions that take something else
 

@@ -16,7 +16,10 @@ from minigrad.ops.indexing import take_along_axis
 from minigrad.ops.shape import concatenate, flip, permute, squeeze, unsqueeze
 from minigrad.ops.spelling import along, axis_of, public
 
-__all__ = []  # filled by @public
+__all__ = [
+    "sum", "mean", "var", "std", "norm", "prod", "cumsum", "cumprod", "any", "all", "count_nonzero", "argmax", "argmin",
+    "amax", "amin", "max", "min", "argsort", "sort", "topk", "median",
+]  # fmt: skip
 
 
 def _axes(axis):

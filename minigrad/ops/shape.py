@@ -9,7 +9,12 @@ from minigrad.engine.tensor import Tensor
 from minigrad.ops.elementwise import where
 from minigrad.ops.spelling import along, axis_of, public, several
 
-__all__ = []  # filled by @public
+__all__ = [
+    "reshape", "view", "ravel", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "swapaxes", "transpose", "movedim",
+    "moveaxis", "t", "flip", "roll", "broadcast_to", "expand", "tile", "repeat", "repeat_interleave", "meshgrid",
+    "concatenate", "cat", "concat", "stack", "hstack", "vstack", "split", "chunk", "tensor_split", "array_split", "unbind",
+    "tril", "triu", "diagonal", "diag_embed", "diag",
+]  # fmt: skip
 
 
 def _tuple(axes):
@@ -92,7 +97,7 @@ def transpose(x, axis0, axis1):
     return apply(np.swapaxes, x, axis0, axis1)
 
 
-@public(np.moveaxis, names=("moveaxis",))
+@public(np.moveaxis)
 def movedim(x, source, destination):
     """Some axes put to other places; the others keep their order."""
     source, destination = ([axis_of(x, a) for a in _tuple(axes)] for axes in (source, destination))
@@ -112,13 +117,6 @@ def t(x):
             f"t() is for matrices, got shape {x.shape}; use .mT for a batch of them, or permute."
         )
     return apply(np.transpose, x)
-
-
-Tensor.T = property(lambda x: apply(np.transpose, x), doc="The axes reversed: a matrix transposed.")
-Tensor.mT = property(
-    lambda x: apply(np.swapaxes, x, -1, -2),
-    doc="The last two axes exchanged: a batch of matrices transposed.",
-)
 
 
 @public()
@@ -192,7 +190,7 @@ def repeat_interleave(x, repeats, axis=None):
     return flatten(stretched, axis, axis + 1)
 
 
-@public(method=False)
+@public()
 def meshgrid(*tensors, indexing="ij"):
     """For each vector a grid over all of them in which it varies along its own axis. (np.meshgrid's default is "xy".)"""
     tensors = [reshape(as_tensor(x), -1) for x in several(tensors)]
@@ -207,7 +205,7 @@ def meshgrid(*tensors, indexing="ij"):
 # ---------------------------------------------------------------- joins and pieces
 
 
-@public(method=False, names=("cat", "concat"))
+@public()
 def concatenate(tensors, axis=0):
     """Joined along an axis that exists."""
     tensors = [as_tensor(t) for t in tensors]
@@ -216,7 +214,7 @@ def concatenate(tensors, axis=0):
     return apply(array_functions.concatenate, *tensors, axis=axis)
 
 
-@public(method=False)
+@public()
 def stack(tensors, axis=0):
     """Joined along a new axis; all must have the same shape."""
     tensors = [as_tensor(t) for t in tensors]
@@ -225,14 +223,14 @@ def stack(tensors, axis=0):
     return concatenate([unsqueeze(t, axis) for t in tensors], axis=axis)
 
 
-@public(method=False)
+@public()
 def hstack(tensors):
     """Side by side: vectors end to end, all else along the second axis."""
     tensors = [as_tensor(t) if as_tensor(t).ndim else reshape(as_tensor(t), 1) for t in tensors]
     return concatenate(tensors, min(1, tensors[0].ndim - 1))
 
 
-@public(method=False)
+@public()
 def vstack(tensors):
     """One above the other: along the first axis, a vector being a row."""
     return concatenate(
@@ -264,7 +262,7 @@ def chunk(x, chunks, axis=0):
     return split(x, -(-n // chunks) if n else [0] * chunks, axis)
 
 
-@public(names=("array_split",))
+@public()
 def tensor_split(x, indices_or_sections, axis=0):
     """The pieces between the given places of an axis; or so many pieces, the first ones longer by one where needed."""
     n, places = x.shape[axis_of(x, axis)], indices_or_sections
@@ -346,10 +344,11 @@ def diag(x, k=0, *, diagonal=0):
     return diag_embed(x, k + diagonal) if x.ndim == 1 else x.diagonal(k + diagonal)
 
 
-# ---------------------------------------------------------------- in the shape of another
+# ---------------------------------------------------------------- other names
 
-Tensor.view_as = Tensor.reshape_as = lambda self, other: reshape(self, other.shape)
-Tensor.expand_as = lambda self, other: broadcast_to(self, other.shape)
+moveaxis = movedim
+cat = concat = concatenate
+array_split = tensor_split
 
 # ---------------------------------------------------------------- NumPy's functions that take something else
 

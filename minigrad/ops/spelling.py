@@ -1,13 +1,10 @@
-"""How a function of ours becomes a method of Tensor, what NumPy's function of that name means on tensors, and takes its
-settings under PyTorch's names and NumPy's. Knows names only; computes nothing.
-"""
+"""What the functions here share: settings under PyTorch's names and NumPy's, and counting axes. Computes nothing."""
 
 import functools
 
 import numpy as np
 
 from minigrad.engine.operators import FROM_NUMPY
-from minigrad.engine.tensor import Tensor
 
 _SPELLINGS = {
     "dim": "axis", "dims": "axis", "dim0": "axis0", "dim1": "axis1", "dim2": "axis2", "keepdim": "keepdims", "shifts": "shift",
@@ -26,17 +23,11 @@ def either_spelling(fun):
     return either
 
 
-def public(*numpys, method=True, names=()):
-    """Make a function public: under its own name and the others in `names`, in its module's __all__; as a method of Tensor;
-    and as what the given NumPy functions mean on tensors."""
+def public(*numpys):
+    """Decorate a function of `__all__`: it takes either spelling, and is what the given NumPy functions mean on tensors."""
 
     def decorate(fun):
         either = either_spelling(fun)
-        for name in (fun.__name__, *names):
-            fun.__globals__[name] = either
-            fun.__globals__["__all__"].append(name)
-            if method:
-                setattr(Tensor, name, either)
         FROM_NUMPY.update(dict.fromkeys(numpys, either))
         return either
 
