@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from minigrad import random
-from minigrad.data.order import batch_count, permutation
+from minigrad.data.order import batch_count
+from minigrad.data.permutation import permutation
 
 
 class DataLoader:

@@ -15,7 +15,7 @@ import numpy as np
 
 from minigrad import functional as F
 from minigrad.data import TOKENS, Shuffled, remembered
-from minigrad.data.order import permutation
+from minigrad.data.permutation import permutation
 from minigrad.data.reading import LongText
 from minigrad.data.text import encoded, learned, windows
 from minigrad.data.tokenfile import TokenFile

@@ -22,8 +22,8 @@ from minigrad.data import (
     PairDataset,
     Shuffled,
     TextDataset,
-    order,
     padded,
+    permutation,
     random_split,
     reading,
     tokenfile,
@@ -214,15 +214,15 @@ def test_a_round_has_everything_once_and_depends_on_seed_and_place_alone():
 @given(st.integers(2, 3000), st.integers(0, 2**32))
 def test_scattering_is_a_permutation_without_a_table(count, seed):
     keys = np.random.default_rng(seed).integers(1 << 32, size=6, dtype=np.uint64)
-    found = order.scattered(np.arange(count), count, keys)
+    found = permutation.scattered(np.arange(count), count, keys)
     assert sorted(found.tolist()) == [*range(count)]
-    assert order.scattered(np.array([count // 2]), count, keys)[0] == found[count // 2]
+    assert permutation.scattered(np.array([count // 2]), count, keys)[0] == found[count // 2]
 
 
 def test_scattered_places_look_shuffled(monkeypatch):
     found = {}
     for table in (1 << 22, 10):
-        monkeypatch.setattr(order, "TABLE", table)
+        monkeypatch.setattr(permutation, "TABLE", table)
         found[table] = Shuffled(5000)[np.arange(5000)]
         neighbours = np.corrcoef(found[table][:-1], found[table][1:])[0, 1]
         assert (
