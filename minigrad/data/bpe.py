@@ -1,6 +1,6 @@
 """Text as numbers through its UTF-8 bytes, and byte pair encoding: what stands side by side often becomes one symbol.
 
-Knows bytes and how often they meet; no words of any language, and no characters that it could not write.
+Where characters.py learns which characters there are, bytes need no learning and write every text; BPE then learns to join them.
 
     Bytes         the 256 bytes are the symbols: nothing to learn, nothing unknown, and long
     BPE           further symbols, each two earlier ones joined: Sennrich et al. 2016, on bytes as in GPT-2 (Radford et al. 2019)
@@ -45,22 +45,19 @@ class Bytes(Special):
     def __init__(self, reserved=0):
         self.symbols, self.reserved = [bytes([b]) for b in range(256)], reserved
 
-    def __len__(self):
-        return len(self.symbols) + self.reserved
-
     def encode(self, text):
         """The numbers of the symbols, an array (T,). Every text has them."""
         return np.frombuffer(to_bytes(text), np.uint8).astype(np.int64) + self.reserved
 
     def decode(self, numbers):
         """The text of some numbers; bytes that make no character, as a model may write, become �."""
-        return b"".join(map(self._bytes, numbers)).decode("utf-8", "replace")
+        return b"".join(self._symbols(numbers)).decode("utf-8", "replace")
 
     def stream(self, numbers):
         """The text number by number, a piece for each: "" while a character is unfinished, whose bytes wait for the rest."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         for number in numbers:
-            yield decoder.decode(self._bytes(number))
+            yield decoder.decode(b"".join(self._symbols([number])))
         if rest := decoder.decode(b"", final=True):
             yield rest
 
@@ -68,18 +65,13 @@ class Bytes(Special):
         """How many characters begin in these numbers: in UTF-8 all bytes of a character but the first are 10xxxxxx."""
         return sum(
             byte & 0b11000000 != 0b10000000
-            for number in np.asarray(numbers).flat
-            for byte in self._bytes(number)
+            for symbol in self._symbols(np.asarray(numbers).flat)
+            for byte in symbol
         )
 
     def to_json(self):
         """What JSON can keep; minigrad.data.remembered makes the same vocabulary of it."""
         return {"kind": "bytes", "reserved": self.reserved}
-
-    def _bytes(self, number):
-        if number >= len(self):
-            raise ValueError(f"The token {number} is not in the vocabulary of {len(self)}.")
-        return self.symbols[number - self.reserved] if number >= self.reserved else b""
 
 
 class BPE(Bytes):

@@ -1,4 +1,4 @@
-"""Text as numbers, one for each character. Knows no words."""
+"""Text as numbers, one for each character: the simplest vocabulary, to be read before bpe.py."""
 
 from functools import cached_property
 
@@ -18,9 +18,6 @@ class Characters(Special):
     def __init__(self, text, reserved=0):
         self.symbols, self.reserved = "".join(sorted(set(text))), reserved
         self.number = {c: i + reserved for i, c in enumerate(self.symbols)}
-
-    def __len__(self):
-        return len(self.symbols) + self.reserved
 
     def encode(self, text):
         """The numbers of the characters, an array (T,); a sentence if one is not in the vocabulary."""
@@ -44,10 +41,7 @@ class Characters(Special):
 
     def decode(self, numbers):
         """The text of some numbers."""
-        unknown = [n for n in numbers if n >= len(self)]
-        if unknown:
-            raise ValueError(f"The token {unknown[0]} is not in the vocabulary of {len(self)}.")
-        return "".join(self.symbols[n - self.reserved] for n in numbers if n >= self.reserved)
+        return "".join(self._symbols(numbers))
 
     def stream(self, numbers):
         """The text number by number, a piece for each."""

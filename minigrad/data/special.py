@@ -1,4 +1,4 @@
-"""What all vocabularies do with special tokens: their numbers come first, and no text has them. Knows none by name."""
+"""What all vocabularies share: numbered symbols, and special tokens, whose numbers come first and which no text has."""
 
 import re
 
@@ -14,6 +14,9 @@ class Special:
     >>> Bytes(reserved=2).encode_special("hi<end>", names), Bytes(reserved=2).decode_special([106, 107, 1, 0], names)
     (array([106, 107,   1]), 'hi<end><pad>')
     """
+
+    def __len__(self):
+        return len(self.symbols) + self.reserved
 
     def encode_special(self, text, names):
         """The numbers of a text in which special tokens are written by their names."""
@@ -40,6 +43,14 @@ class Special:
     def encode_pieces(self, texts):
         """The numbers of a text that comes in pieces, array by array: together the same as if it came whole."""
         return map(self.encode, texts)
+
+    def _symbols(self, numbers):
+        """The symbols of some numbers, none for a special token. Raises ValueError if a number is too large."""
+        for number in numbers:
+            if number >= len(self):
+                raise ValueError(f"The token {number} is not in the vocabulary of {len(self)}.")
+            if number >= self.reserved:
+                yield self.symbols[number - self.reserved]
 
     def _check(self, names):
         if len(names) != self.reserved or len(set(names)) != len(names) or "" in names:
