@@ -10,15 +10,17 @@ from minigrad.functional.activations import (
     elu, gelu, hardtanh, leaky_relu, log_softmax, logsigmoid, logsumexp, relu6, silu, softmax, softplus,
 )  # fmt: skip
 from minigrad.functional.layers import (
-    cosine_similarity, dropout, dropout_scale, embedding, layer_norm, linear, normalize, normalized, one_hot, pad,
-    rms_norm, root_mean_square_normalized, rows_of,
+    cosine_similarity, embedding, layer_norm, linear, normalize, normalized, one_hot, pad, rms_norm,
+    root_mean_square_normalized, rows_of,
 )  # fmt: skip
 from minigrad.functional.losses import (
     binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, cross_entropy, huber_loss, kl_div, l1_loss,
     mse_loss, nll_loss, smooth_l1_loss, token_losses,
 )  # fmt: skip
 from minigrad.functional.attention import (
-    CausalMask, Dropped, attention, attention_weights, blocked_attention, is_long, merge_heads, rotate, scaled_dot_product_attention,
-    seen_keys, split_heads, without_unseen,
+    attention, attention_weights, blocked_attention, is_long, scaled_dot_product_attention,
 )  # fmt: skip
+from minigrad.functional.masks import CausalMask, seen_keys, without_unseen
+from minigrad.functional.heads import merge_heads, rotate, split_heads
+from minigrad.functional.dropout import Dropped, dropout, dropout_scale
 from minigrad.functional.recurrent import gru_states, lstm_states, rnn_states

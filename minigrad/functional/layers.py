@@ -1,12 +1,9 @@
-"""What layers compute: linear maps, embeddings, normalisation, dropout, padding."""
-
-import math
+"""What layers compute: linear maps, embeddings, normalisation, padding."""
 
 import numpy as np
 
 from minigrad import ops as f
-from minigrad import random
-from minigrad.engine.recording import as_tensor, floating
+from minigrad.engine.recording import as_tensor
 from minigrad.engine.tensor import Tensor
 from minigrad.functional.tiers import definition
 from minigrad.ops.shape import padded
@@ -87,29 +84,6 @@ def root_mean_square_normalized(x, weight=None, eps=1e-5, axes=1):
     """rms_norm over the last `axes` axes."""
     y = x / f.sqrt((x * x).mean(tuple(range(-axes, 0)), keepdims=True) + eps)
     return y if weight is None else y * weight
-
-
-def dropout(x, p=0.5, training=True):
-    """In training each element is 0 with probability p, and 1/(1-p) times itself otherwise; in evaluation x itself."""
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout: p is a probability from 0 to 1, got {p}.")
-    if not training or p == 0:
-        return x
-    x = floating(x)
-    return x * dropout_scale(x.shape, p, x.dtype)
-
-
-def dropout_scale(shape, p, dtype):
-    """0 with probability p, else 1/(1-p): an array from the stream "dropout". The chance is p to the nearest 1/65,536, which takes
-    a third of the time of random floats, or 1/2^32 where p is near 0 or 1 and that would show."""
-    if p == 1:
-        return np.zeros(shape, dtype)
-    kind = np.dtype(np.uint16 if 0.01 <= p <= 0.99 else np.uint32)
-    size = math.prod(shape)
-    words = random.stream("dropout").bit_generator.random_raw(-(-size * kind.itemsize // 8))  # 64 bits each
-    scale = (words.view(kind)[:size] >= round(p * 256**kind.itemsize)).astype(dtype).reshape(shape)
-    scale *= 1 / (1 - p)
-    return scale
 
 
 @f.either_spelling

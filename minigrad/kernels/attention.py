@@ -4,7 +4,7 @@ import numpy as np
 
 from minigrad import functional as F
 from minigrad.engine.table import defkernel
-from minigrad.functional.attention import seeing_queries, seen_keys
+from minigrad.functional.masks import without_blind, without_unseen
 from minigrad.kernels.products import filled
 
 # ---------------------------------------------------------------- attention: y = softmax(scale q k^T masked) v
@@ -100,17 +100,6 @@ def product(a, b, like):
     return np.matmul(a, b, out=out)
 
 
-def without_unseen(k, v, mask):
-    """Zeros where no query may look: 0 * NaN is NaN, so padding could leak through a weight of 0."""
-    seen = seen_keys(mask)
-    return (k, v) if seen is None else (np.where(seen, k, 0), np.where(seen, v, 0))
-
-
-def without_blind(q, mask):
-    seeing = seeing_queries(mask)
-    return q if seeing is None else np.where(seeing, q, 0)
-
-
 def shifted_exp(scores, mask):
     """exp(scores - the row's maximum), 0 where masked, for scores of any size.
 
@@ -122,6 +111,20 @@ def shifted_exp(scores, mask):
     low = np.where(scores == -np.inf, top, scores).min(-1, keepdims=True, initial=np.inf)
     top[(top == -np.inf) | (top < SAFE) & (low > -SAFE)] = 0
     return np.exp(scores - top)
+
+
+def attention_value(q, k, v, mask, kept, scale):
+    """One query (..., 1, D) that sees all keys: nothing is turned or copied, and the scale goes into q."""
+    if mask is not None or kept is not None or q.shape[-2] != 1 or not k.size:
+        return attention(q, k, v, mask, kept, scale)[0]
+    e = (q * np.asarray(scale, q.dtype)) @ k.mT  # (..., 1, Tk)
+    if -SAFE < e.min() and e.max() < SAFE:
+        np.exp(e, out=e)
+    else:
+        e = shifted_exp(e, None)
+    y = e @ v
+    y /= e @ filled((e.shape[-1], 1), 1, e.dtype)
+    return y
 
 
 def attention_backward(g, y, saved, needs, q, k, v, mask, kept, scale):
@@ -161,4 +164,4 @@ def dense_backward(g, y, saved, needs, q, k, v, mask, kept, scale):
     return dq, dk, dv, ds if needs[3] else None, None, None
 
 
-defkernel(F.attention, attention, attention_backward)
+defkernel(F.attention, attention, attention_backward, attention_value)

@@ -269,8 +269,9 @@ for name, d in zip(("dq", "dk", "dv"), attention_backward(g, q, k, v, mask), str
 # %% [markdown]
 # ### The same in minigrad
 #
-# `models/attention.py` makes the masks (`causal_mask`, `padding_mask`), `minigrad/functional/attention.py` uses them in
-# `attention_weights`, `without_unseen` and `without_blind`. The last does for queries what `unseen_to_zero` does for keys.
+# `models/attention.py` makes the masks (`causal_mask`, `padding_mask`), `attention_weights` in
+# `minigrad/functional/attention.py` uses them, and so do `without_unseen` and `without_blind` in
+# `minigrad/functional/masks.py`. The last does for queries what `unseen_to_zero` does for keys.
 # One polarity everywhere: **True = may attend**.
 
 # %%
