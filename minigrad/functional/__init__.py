@@ -1,7 +1,7 @@
 """The readable definitions: softmax, layer norm, cross-entropy, attention ... composed from ops, with PyTorch's signatures.
 
-They differentiate by themselves, to any order. Where speed pays, kernels/ holds the same function again, derived by hand;
-a @definition uses its kernel unless `with minigrad.definitions():` asks for the lines that stand in the files here.
+They differentiate by themselves, to any order. Where speed pays, kernels/ holds the same function again, derived by hand.
+A @definition names the file of its kernel and uses it, unless `with minigrad.definitions():` asks for the lines in the files here.
 """
 
 from minigrad.ops import relu, sigmoid, tanh

@@ -11,7 +11,7 @@ from minigrad.functional.tiers import definition
 # ---------------------------------------------------------------- over an axis
 
 
-@definition
+@definition(kernel="minigrad/kernels/activations.py")
 def softmax(x, axis=-1):
     """exp(x) / sum exp(x) along an axis: positive numbers that sum to 1. A row of -inf only gives NaN, as in PyTorch."""
     x = as_tensor(x)
@@ -20,7 +20,7 @@ def softmax(x, axis=-1):
     return e / e.sum(axis, keepdims=True)
 
 
-@definition
+@definition(kernel="minigrad/kernels/activations.py")
 def log_softmax(x, axis=-1):
     """log softmax(x) = x - log sum exp(x), without leaving the logarithm: exact for +-1e4 and beyond."""
     x = as_tensor(x)
@@ -41,7 +41,7 @@ def logsumexp(x, axis=-1, keepdims=False):
 # ---------------------------------------------------------------- of every number
 
 
-@definition
+@definition(kernel="minigrad/kernels/activations.py")
 def gelu(x, approximate="none"):
     """x times the chance that a standard normal number is below x (Hendrycks & Gimpel 2016).
 
@@ -55,7 +55,7 @@ def gelu(x, approximate="none"):
     raise ValueError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}.")
 
 
-@definition
+@definition(kernel="minigrad/kernels/activations.py")
 def silu(x):
     """x sigmoid(x), also called swish."""
     return as_tensor(x) * f.sigmoid(x)

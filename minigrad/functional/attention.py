@@ -24,7 +24,7 @@ def attention_weights(q, k, mask=None, scale=1.0):
     return e / f.where(total == 0, 1.0, total)
 
 
-@definition
+@definition(kernel="minigrad/kernels/attention.py")
 def attention(q, k, v, mask=None, kept=None, scale=1.0):
     """softmax(scale Q K^T masked) V; `kept` multiplies the weights (dropout)."""
     q, (k, v) = without_blind(q, mask), without_unseen(k, v, mask)
@@ -74,7 +74,7 @@ def is_long(queries, keys):
     return queries * keys >= LONG and queries >= BLOCK[0]
 
 
-@definition
+@definition(kernel="minigrad/kernels/blocked_attention.py")
 def blocked_attention(q, k, v, mask=None, dropped=None, scale=1.0, causal=None, block=BLOCK):
     """The same for long sequences: query i sees keys 0..i + causal of those the mask allows; the weights of a whole head
     need not exist at once. `dropped` draws what dropout keeps, block by block."""

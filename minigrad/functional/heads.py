@@ -4,7 +4,7 @@ from minigrad import ops as f
 from minigrad.functional.tiers import definition
 
 
-@definition
+@definition(kernel="minigrad/kernels/heads.py")
 def split_heads(x, width, parts=None):
     """x (B, T, H width) -> (B, H, T, width): heads that lie side by side, each for itself. `parts` such groups of heads side by
     side, as queries, keys and values from one product, come as a tuple."""
@@ -14,14 +14,14 @@ def split_heads(x, width, parts=None):
     return x.reshape(B, T, C // width, width).swapaxes(1, 2)
 
 
-@definition
+@definition(kernel="minigrad/kernels/heads.py")
 def merge_heads(x):
     """x (B, H, T, D) -> (B, T, H D): heads side by side again."""
     B, H, T, D = x.shape
     return x.swapaxes(1, 2).reshape(B, T, H * D)
 
 
-@definition
+@definition(kernel="minigrad/kernels/heads.py")
 def rotate(x, cos, sin):
     """x (..., T, D): its numbers i and i + D/2, a pair, turned by the angle whose cos and sin (..., T, D/2) are given (Su et al. 2021,
     equation 34)."""

@@ -9,7 +9,7 @@ from minigrad.functional.tiers import definition
 from minigrad.ops.shape import padded
 
 
-@definition
+@definition(kernel="minigrad/kernels/layers.py")
 def linear(x, weight, bias=None):
     """x W^T + b: x (..., in), weight (out, in), bias (out,) -> (..., out)."""
     y = as_tensor(x) @ weight.T
@@ -32,7 +32,7 @@ def embedding(index, weight, padding_idx=None):
     return rows_of(weight, numbers, padding_idx)
 
 
-@definition
+@definition(kernel="minigrad/kernels/layers.py")
 def rows_of(weight, index, padding_idx=None):
     """weight[index], where the row padding_idx is a constant."""
     if padding_idx is not None:
@@ -59,7 +59,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     return normalized(x, weight, bias, eps, last_axes("layer_norm", x, normalized_shape))
 
 
-@definition
+@definition(kernel="minigrad/kernels/layers.py")
 def normalized(x, weight=None, bias=None, eps=1e-5, axes=1):
     """layer_norm over the last `axes` axes."""
     axis = tuple(range(-axes, 0))
@@ -79,7 +79,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     return root_mean_square_normalized(x, weight, eps, last_axes("rms_norm", x, normalized_shape))
 
 
-@definition
+@definition(kernel="minigrad/kernels/layers.py")
 def root_mean_square_normalized(x, weight=None, eps=1e-5, axes=1):
     """rms_norm over the last `axes` axes."""
     y = x / f.sqrt((x * x).mean(tuple(range(-axes, 0)), keepdims=True) + eps)

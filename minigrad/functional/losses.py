@@ -36,7 +36,7 @@ def _pair(name, input, target):
 # ---------------------------------------------------------------- classes
 
 
-@definition
+@definition(kernel="minigrad/kernels/losses.py")
 def token_losses(logits, targets, weight=None, ignore_index=-100, label_smoothing=0.0):
     """The cross-entropy of each row: logits (N, C), targets (N,) -> (N,); exactly 0 where the target is ignore_index.
 

@@ -11,7 +11,7 @@ from minigrad.functional.layers import linear
 from minigrad.functional.tiers import definition
 
 
-@definition
+@definition(kernel="minigrad/kernels/recurrent.py")
 def rnn_states(u, h, weight, nonlinearity="tanh", keep=None):
     """h_t = tanh(u_t + W h_(t-1)), or relu (Elman 1990): u (T, B, H), h (B, H), weight (H, H) -> all states (T, B, H)."""
     bend = {"tanh": f.tanh, "relu": f.relu}[nonlinearity]
@@ -22,7 +22,7 @@ def rnn_states(u, h, weight, nonlinearity="tanh", keep=None):
     return f.stack(states)  # (T, B, H)
 
 
-@definition
+@definition(kernel="minigrad/kernels/recurrent.py")
 def lstm_states(u, h, c, weight, keep=None):
     """The long short-term memory (Hochreiter & Schmidhuber 1997; with the forget gate of Gers et al. 2000).
 
@@ -41,7 +41,7 @@ def lstm_states(u, h, c, weight, keep=None):
     return f.stack(states), c
 
 
-@definition
+@definition(kernel="minigrad/kernels/recurrent.py")
 def gru_states(u, h, weight, bias=None, keep=None):
     """The gated recurrent unit (Cho et al. 2014), with the reset gate after the product, as in PyTorch.
 

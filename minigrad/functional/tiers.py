@@ -10,8 +10,13 @@ _SPELLINGS = {"dim": "axis", "input": "x", "target": "targets"}
 _NO_DEFAULT = object()
 
 
-def definition(fun):
-    """Mark `fun` as the definition of a function that may have a kernel. Arguments may be named; kernels get them in order."""
+def definition(fun=None, *, kernel=None):
+    """Mark `fun` as the definition of a function that may have a kernel. Arguments may be named; kernels get them in order.
+
+    @definition(kernel="minigrad/kernels/layers.py") tells the reader which file holds the kernel and its defkernel.
+    """
+    if fun is None:
+        return functools.partial(definition, kernel=kernel)
     code = fun.__code__
     names = code.co_varnames[: code.co_argcount]
     defaults = (_NO_DEFAULT,) * (len(names) - len(fun.__defaults__ or ())) + (fun.__defaults__ or ())
@@ -32,8 +37,7 @@ def definition(fun):
             return compute(kernel.forward, args, NONE, True)
         return compute(kernel.value, args)
 
-    call.kernel = None
-    call.readable = fun
+    call.kernel, call.kernel_file = None, kernel
     DEFINITIONS.append(call)
     return call
 

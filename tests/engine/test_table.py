@@ -4,6 +4,8 @@ import ast
 import functools
 import inspect
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -523,6 +525,22 @@ def test_every_definition_has_a_kernel_and_every_kernel_a_sample():
     assert {definition.kernel for definition in F.DEFINITIONS} == set(KERNELS.values())
     assert set().union(*(functions(run(s)[0]) for s in SAMPLES if s.group == "kernel")) >= set(KERNELS)
     assert not set().union(*(functions(run(s)[0]) for s in SAMPLES if s.group == "definition")) & set(KERNELS)
+
+
+@pytest.mark.parametrize("definition", F.DEFINITIONS, ids=lambda definition: definition.__name__)
+def test_a_definition_names_the_file_of_its_kernel_and_both_are_found_under_like_names(definition):
+    kernel, (*_, home) = definition.kernel.forward, definition.__module__.split(".")
+    assert definition.kernel_file == kernel.__module__.replace(".", "/") + ".py"
+    assert Path(inspect.getsourcefile(kernel)).as_posix().endswith(definition.kernel_file)
+    assert Path(definition.kernel_file).stem in (home, kernel.__name__)
+    assert hasattr(sys.modules[definition.__module__], kernel.__name__)
+
+
+def test_a_definition_without_a_kernel_names_no_file():
+    twice = mg.definition(lambda x: 2 * x)
+    F.DEFINITIONS.remove(twice)
+    assert twice.kernel is twice.kernel_file is None
+    assert twice(3.0) == 6.0
 
 
 def in_tier(sample, readable, order):
