@@ -249,7 +249,7 @@ def _needs_history(y, own):
     mine = {id(x) for x in _leaves(list(own)) if x.node is None}
     if y.node is None:
         return id(y) not in mine
-    nodes = graph.oldest_first([y.node])
+    nodes = graph.oldest_first([y])
     return any(
         p is not None and type(p) is not graph.Node and id(p) not in mine
         for node in nodes

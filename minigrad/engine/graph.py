@@ -95,29 +95,35 @@ def take_item(items, i):
 defvjp(take_item, lambda g, _y, _items, i: tuple(g if j == i else None for j in range(len(_items.shape))))
 
 
+def nodes_behind(starts):
+    """List every node behind some nodes and tensors, their own included. A released node has no parents to follow."""
+    own = (start if type(start) is Node else start.node for start in starts)
+    found = list(dict.fromkeys(node for node in own if node is not None))
+    seen = set(found)
+    for node in found:  # the list grows while it is read; no recursion, so long chains pass
+        if node.args is not None:
+            for parent in node.parents:
+                if type(parent) is Node and parent not in seen:
+                    seen.add(parent)
+                    found.append(parent)
+    return found
+
+
 def oldest_first(starts, ends=()):
-    """All nodes behind `starts`, sorted by birth; what lies behind a node in `ends` may be gone.
+    """All nodes behind `starts`, sorted by birth. Raises RuntimeError if one has been released, unless it is in `ends`.
 
     Lemma: a value is made only from values that exist already, so every node is younger than its parents. Read from its
     end, the list is therefore a reverse topological order: when a node's turn comes, all who used its value have had theirs.
     """
-    stack = [start for start in starts if type(start) is Node]
-    seen = set(stack)
-    while stack:
-        node = stack.pop()
-        if node.args is None and node in ends:
-            continue
-        if node.args is None:
+    nodes = nodes_behind(starts)
+    for node in nodes:
+        if node.args is None and node not in ends:
             raise RuntimeError(
                 f"backward needs the history of a value made by {node.name} (shape {node.shape}), which an earlier backward has "
                 "used up and let go. To go "
                 "through the same graph twice, call the first one with retain_graph=True; else compute the value again."
             )
-        for parent in node.parents:
-            if type(parent) is Node and parent not in seen:
-                seen.add(parent)
-                stack.append(parent)
-    return sorted(seen, key=attrgetter("birth"))
+    return sorted(nodes, key=attrgetter("birth"))
 
 
 def leading_to(nodes, wanted):

@@ -71,7 +71,7 @@ class _Run:
 
 def _used_from_outside(values, inside, began):
     """What the values depend on besides the arguments: leaves, and values computed before fun was called."""
-    nodes = [node for node in oldest_first([y.node for y in values]) if node.birth > began]
+    nodes = [node for node in oldest_first(values) if node.birth > began]
     found, arguments = {}, {id(x) for x in inside}
     for parent in (parent for node in nodes for parent in node.parents if parent is not None):
         if type(parent) is not Node:

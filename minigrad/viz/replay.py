@@ -78,7 +78,7 @@ def replay(root, model=None, gradient=None):
         )
     seed = seed_of(root, gradient).data
     with np.errstate(all="ignore"):  # what is not finite was said when it was computed first
-        vertices = _forward(oldest_first([root.node]), _names(model))
+        vertices = _forward(oldest_first([root]), _names(model))
         steps = _backward(vertices, root.node, seed)
     return [*vertices.values()], steps
 

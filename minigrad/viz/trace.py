@@ -300,7 +300,7 @@ def _flat(args):
 
 def kept_for_backward(y):
     """Bytes of the arrays that the graph behind y holds on to, each buffer once, leaves (parameters, inputs) left out."""
-    nodes = oldest_first([y.node]) if y.node is not None else []
+    nodes = oldest_first([y])
     leaves = {_address(p.data) for node in nodes for p in node.parents if isinstance(p, Value)}
     held = {}
     for node in nodes:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import minigrad as mg
-from minigrad.engine.graph import Node
+from minigrad.engine.graph import nodes_behind
 from minigrad.engine.table import RULES
 
 ROOT = Path(__file__).parents[2]
@@ -15,13 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 def nodes(*outputs):
     """Every node behind some tensors, oldest first."""
-    found, stack = set(), [y.node for y in outputs if y.node is not None]
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack.extend(parent for parent in node.parents if type(parent) is Node)
-    return sorted(found, key=lambda node: node.birth)
+    return sorted(nodes_behind(outputs), key=lambda node: node.birth)
 
 
 def functions(*outputs):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from minigrad.engine import reverse_pass
-from minigrad.engine.graph import Node
+from minigrad.engine.graph import Node, nodes_behind
 from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck.diagnosis.evidence import summed_to
 from minigrad.gradcheck.numeric import relative_error
@@ -52,14 +52,8 @@ def _fault(name, what, sentence):
 
 def _by_hand(starts, seeds):
     """All contributions to each node and leaf, in the order of arrival; and the first fault in fitting one to its argument."""
-    nodes, stack = set(), list(starts)
-    while stack:
-        node = stack.pop()
-        if node not in nodes:
-            nodes.add(node)
-            stack.extend(p for p in node.parents if type(p) is Node)
     contributions = {node: [("the seed", g)] for node, g in seeds.items()}
-    for node in sorted(nodes, key=lambda node: -node.birth):
+    for node in sorted(nodes_behind(starts), key=lambda node: -node.birth):
         if node not in contributions:
             continue
         g = _total([part for _, part in contributions[node]])

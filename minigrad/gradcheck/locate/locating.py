@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from minigrad import random
-from minigrad.engine.graph import Node
+from minigrad.engine.graph import nodes_behind
 from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck.diagnosis.evidence import diagnose
 from minigrad.gradcheck.locate.engine_faults import examine_engine
@@ -121,15 +121,10 @@ def _located(step, worst, lines, checked, order):
 
 
 def _check_history(starts):
-    stack, seen = list(starts), set()
-    while stack:
-        node = stack.pop()
+    for node in nodes_behind(starts):
         if node.released:
             raise GradcheckError(
                 f"The history of {node} has been used up by backward, so there is nothing left to look into. Call locate "
                 f"before backward, or backward("
                 "retain_graph=True), or give locate the function that computes the loss."
             )
-        if node not in seen:
-            seen.add(node)
-            stack.extend(parent for parent in node.parents if type(parent) is Node)

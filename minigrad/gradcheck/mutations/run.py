@@ -14,7 +14,7 @@ import numpy as np
 
 from minigrad import kernels, manual_seed
 from minigrad.engine import array_functions
-from minigrad.engine.graph import Node, name_of, take_item
+from minigrad.engine.graph import name_of, nodes_behind, take_item
 from minigrad.engine.table import KernelRow
 from minigrad.gradcheck import check, gradcheck
 from minigrad.gradcheck.mutations.spoiling import (
@@ -71,13 +71,7 @@ def nodes_of(sample):
     """The nodes that a sample records."""
     manual_seed(0)
     fun, inputs = sample.make(np.random.default_rng(0))
-    seen, stack = set(), [fun(*inputs).node]
-    while stack:
-        node = stack.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            stack.extend(parent for parent in node.parents if type(parent) is Node)
-    return seen
+    return nodes_behind([fun(*inputs)])
 
 
 def reached(samples):

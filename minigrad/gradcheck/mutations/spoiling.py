@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from minigrad.engine import reverse_pass
-from minigrad.engine.graph import Node, name_of
+from minigrad.engine.graph import name_of, nodes_behind
 from minigrad.engine.table import CONSTANT, RULES, EachRow, KernelRow, Row
 from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck.mutations.dropping import is_readable, without_a_term
@@ -201,13 +201,7 @@ def rows():
 
 def in_the_order_of_discovery(starts, ends=()):
     """All nodes, as a walk from the end meets them."""
-    found, stack = [], [start for start in starts if type(start) is Node]
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.append(node)
-            stack.extend(parent for parent in node.parents if type(parent) is Node)
-    return found[::-1]
+    return nodes_behind(starts)[::-1]
 
 
 def mean_over(g, shape, node):
