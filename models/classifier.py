@@ -1,7 +1,5 @@
 """A text encoder with a classification head: which of some classes a text belongs to. Knows token numbers, not what they stand for."""
 
-import numpy as np
-
 from minigrad import Tensor
 from minigrad import functional as F
 from minigrad.nn import Dropout, Linear, Module
@@ -29,11 +27,3 @@ class Classifier(Module):
 
     def loss(self, tokens, classes):
         return F.cross_entropy(self(tokens), classes)
-
-
-def padded(rows, pad):
-    """Rows of token numbers of any lengths -> (B, T), filled up with pad."""
-    out = np.full((len(rows), max(map(len, rows))), pad)
-    for row, numbers in zip(out, rows, strict=True):
-        row[: len(numbers)] = numbers
-    return out

@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 
 from minigrad import Tensor, no_grad, random
+from minigrad.data import padded
 
 # ---------------------------------------------------------------- what is continued
 
@@ -38,9 +39,7 @@ class Prompts:
         if lengths.max() > model.max_len:
             warnings.warn(f"a prompt of {lengths.max()} tokens is longer than the context; the model sees the last {model.max_len} of it.", stacklevel=3)  # fmt: skip
         self.model, self.modules = model, list(model.modules())
-        self.tokens = np.full((len(prompts), lengths.max()), self.pad)
-        for row, prompt in zip(self.tokens, prompts, strict=True):
-            row[len(row) - len(prompt) :] = prompt
+        self.tokens = padded([p[::-1] for p in prompts], self.pad)[:, ::-1].astype(int)
         self.padded = lengths.max() - lengths  # (R,): so many places of a row, on its left, are padding
         self.cache = model.new_cache() if cache and self.tokens.shape[1] <= model.max_len else None
 
@@ -52,9 +51,9 @@ class Prompts:
         begin = self.cache[0].length if self.cache else first  # the first that is not in the cache
         positions, mask = np.arange(begin - first, T - first), None
         if self.padded.any():
-            padded = np.maximum(self.padded - first, 0)[:, None]  # (R, 1)
-            positions = np.maximum(positions - padded, 0)  # padding may stand anywhere: nothing sees it
-            mask = Tensor((np.arange(T - first) >= padded)[:, None, None, :])
+            skipped = np.maximum(self.padded - first, 0)[:, None]  # (R, 1)
+            positions = np.maximum(positions - skipped, 0)  # padding may stand anywhere: nothing sees it
+            mask = Tensor((np.arange(T - first) >= skipped)[:, None, None, :])
         with evaluating(self.modules):
             return self.model(self.tokens[:, begin:], mask, positions, self.cache, last=True).data[:, -1]
 
@@ -72,7 +71,7 @@ class Prompts:
 
     def history(self):
         """For each row the tokens it holds, without padding."""
-        return [row[padded:] for row, padded in zip(self.tokens, self.padded, strict=True)]
+        return [row[skipped:] for row, skipped in zip(self.tokens, self.padded, strict=True)]
 
 
 def _prompt(tokens):

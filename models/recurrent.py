@@ -11,6 +11,7 @@ import numpy as np
 
 from minigrad import Tensor, concatenate, no_grad, stack, tanh, where
 from minigrad import functional as F
+from minigrad.data import padded
 from minigrad.nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Module
 from models.decoding import beam_search, greedy, steps
 from models.tokens import token_numbers
@@ -127,7 +128,7 @@ class EncoderDecoder(Module):
         if beams == 1:
             return np.array([*steps(rows, greedy, max_new, (eos,))], dtype=int).T.reshape(len(src), -1)
         found, _ = beam_search(rows, beams, max_new, (eos,), length_penalty)
-        return np.array([row + [self.pad] * (max(map(len, found)) - len(row)) for row in found])
+        return padded(found, self.pad)
 
 
 class Writing:

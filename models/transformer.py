@@ -10,6 +10,7 @@ import numpy as np
 
 from minigrad import Tensor, no_grad
 from minigrad import functional as F
+from minigrad.data import padded
 from minigrad.nn import Embedding, Identity, LayerNorm, Module, ModuleList, init
 from models.attention import KVCache, SourceCache, causal_mask, padding_mask
 from models.blocks import DecoderLayer, EncoderLayer
@@ -99,10 +100,7 @@ class Transformer(Module):
         if beams == 1:
             return np.array([*steps(rows, greedy, max_new, (eos,))], dtype=int).T.reshape(len(src), -1)
         found, _ = beam_search(rows, beams, max_new, (eos,), length_penalty)
-        out = np.full((len(found), max(map(len, found))), self.pad)
-        for row, tokens in zip(out, found, strict=True):
-            row[: len(tokens)] = tokens
-        return out
+        return padded(found, self.pad)
 
 
 class Translation:

@@ -12,8 +12,9 @@ checkpoint holds the whole model, 90 MB.
 """
 
 from minigrad import no_grad, random
+from minigrad.data import padded
 from minigrad.training import Recipe
-from models.classifier import Classifier, padded
+from models.classifier import Classifier
 from models.lora import lora
 from models.pretrained import load
 

@@ -6,6 +6,7 @@ Knows an encoder and its tokenizer; not what the vectors are used for. The produ
 import numpy as np
 
 from minigrad import no_grad
+from minigrad.data import padded
 
 
 @no_grad()
@@ -28,9 +29,8 @@ def embed(published, sentences, batch_size=32):
 
 def vectors(model, rows):
     """Rows of token numbers, of any lengths -> (N, C): the mean of what each token became, brought to length 1."""
-    real = np.arange(max(map(len, rows))) < np.array([len(row) for row in rows])[:, None]  # (N, T)
-    tokens = np.full(real.shape, model.pad)
-    tokens[real] = np.concatenate(rows)
+    tokens = padded(rows, model.pad)
+    real = np.arange(tokens.shape[1]) < np.array([len(row) for row in rows])[:, None]  # (N, T)
     encoded = model.encode(tokens, mask=real[:, None, None, :]).data  # (N, T, C)
     mean = (encoded * real[..., None]).sum(1) / real.sum(1, keepdims=True)
     return mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)

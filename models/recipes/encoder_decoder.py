@@ -6,6 +6,7 @@ Knows rows of tokens, padding and teacher forcing; not what is written in them, 
 import numpy as np
 
 from minigrad import functional as F
+from minigrad.data import padded
 from minigrad.training.recipe import Recipe
 from models.attended import attended
 from models.recurrent import EncoderDecoder
@@ -49,9 +50,8 @@ class Pairs(Recipe):
     def rows(self, pairs):
         """(src (B, Ts), tgt (B, Tt)) of (source, target) texts."""
         sources, targets = zip(*pairs, strict=True)
-        return padded([self.encode(text) for text in sources]), padded(
-            [[BOS, *self.encode(text), EOS] for text in targets]
-        )
+        written = [[BOS, *self.encode(text), EOS] for text in targets]
+        return padded([self.encode(text) for text in sources], PAD), padded(written, PAD)
 
     def loss(self, model, batch):
         """Each token of the target from the source and the right tokens before it (teacher forcing)."""
@@ -70,7 +70,7 @@ class Pairs(Recipe):
 
     def answer(self, model, texts, beam=1):
         """The model's target for each source: always the likeliest token, or the likeliest whole of several beams."""
-        src = padded([self.encode(text) for text in texts])
+        src = padded([self.encode(text) for text in texts], PAD)
         return [self.decode(until_end(row)) for row in model.generate(src, BOS, EOS, self.max_new, beam)]
 
     def answers(self, model, texts):
@@ -94,14 +94,6 @@ class Pairs(Recipe):
         inputs, labels = self.reading(model, text)
         looks = [layer for layer in attended(model, *inputs, **labels) if layer.kind == "cross"]
         return (looks[-1].writes, looks[-1].weights, looks[-1].keys) if looks else None
-
-
-def padded(sequences):
-    """Rows of different length as one array, filled up with PAD."""
-    out = np.full((len(sequences), max(map(len, sequences))), PAD)
-    for row, sequence in zip(out, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    return out
 
 
 def until_end(tokens):

@@ -8,12 +8,13 @@ from oracle import near, refuses, same
 import minigrad as mg
 from minigrad import functional as F
 from minigrad import nn, no_grad, optim
+from minigrad.data import padded
 from minigrad.gradcheck import gradcheck
 from minigrad.training.loop import fit
 from models import pretrained
 from models.attended import recorded
 from models.bert import BERT
-from models.classifier import Classifier, padded
+from models.classifier import Classifier
 from models.gpt import GPT
 from models.lora import LoRA, lora, merge
 from models.recipes import find

@@ -11,11 +11,11 @@ from small_recipes import NAMES, made
 import minigrad as mg
 from minigrad import functional as F
 from minigrad import nn, optim, train
+from minigrad.data import padded
 from minigrad.training import Recipe
 from minigrad.training.accumulation import cut
 from minigrad.training.loop import Training, TrainingError, fit
 from minigrad.training.threads import Sharing
-from models.recipes.encoder_decoder import padded
 
 
 def gradients(training, step=0):

@@ -23,11 +23,12 @@ from matplotlib.figure import Figure
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import viz
+from minigrad.data import padded
 from minigrad.gradcheck import gradcheck
 from models.attention import MultiHeadAttention, causal_mask, padding_mask
 from models.positional import sinusoidal
 from models.recipes.dates import FORMATS, Dates, decode
-from models.recipes.encoder_decoder import BOS, EOS, PAD, padded
+from models.recipes.encoder_decoder import BOS, EOS, PAD
 from models.transformer import Transformer
 from tutorials import show
 
