@@ -1,7 +1,7 @@
 """Choosing tokens one after another: greedy, by chance, by beams. Knows logits and rows of tokens; not which model they come from.
 
-What is continued is an object with the rows so far (`tokens`), `logits()` for each row's next token, `append`, `select` and `history`:
-Prompts below for decoder-only models, models.transformer.Translation for the encoder-decoder.
+What is continued is a subclass of Rows: Prompts below for decoder-only models, models.transformer.Translation for the
+encoder-decoder, models.recurrent.Writing for the one on recurrent layers.
 """
 
 import contextlib
@@ -16,7 +16,34 @@ from minigrad.data import padded
 # ---------------------------------------------------------------- what is continued
 
 
-class Prompts:
+class Rows:
+    """Rows of tokens (R, T) that a model is writing; after its end a row gets `pad`.
+
+    A subclass defines logits() -> (R, V) of each row's next token, and selects what else it holds for each row.
+    """
+
+    def __init__(self, model, tokens, pad):
+        self.model, self.modules, self.tokens, self.pad = model, list(model.modules()), tokens, pad
+
+    def append(self, tokens):
+        """One more token (R,) for each row."""
+        self.tokens = np.concatenate([self.tokens, tokens[:, None]], 1)
+
+    def select(self, rows):
+        """Go on with these rows, in this order."""
+        self.tokens = self.tokens[rows]
+
+    def history(self):
+        """For each row the tokens it holds, without padding."""
+        return [row[row != self.pad] for row in self.tokens]
+
+    def evaluating(self):
+        """model.evaluating(), for a block entered at every token: usually there is nothing to switch."""
+        training = any(module.training for module in self.modules)
+        return self.model.evaluating() if training else contextlib.nullcontext()
+
+
+class Prompts(Rows):
     """Rows of tokens that a decoder-only model continues.
 
     prompts   lists of token numbers; shorter ones are padded on the left, which nothing attends to and no position counts
@@ -25,8 +52,6 @@ class Prompts:
     Beyond the model's context the last max_len tokens count, moved to positions 0 .. max_len - 1: what was cached of them is
     then of no use, as it was computed at other positions and from tokens now forgotten, so each step computes all anew.
     """
-
-    pad = 0
 
     def __init__(self, model, prompts, cache=True):
         prompts = [_prompt(p) for p in prompts]
@@ -38,8 +63,7 @@ class Prompts:
                 raise TypeError(f"A prompt is a list of token numbers, which are whole, got {prompt.dtype}.")
         if lengths.max() > model.max_len:
             warnings.warn(f"a prompt of {lengths.max()} tokens is longer than the context; the model sees the last {model.max_len} of it.", stacklevel=3)  # fmt: skip
-        self.model, self.modules = model, list(model.modules())
-        self.tokens = padded([p[::-1] for p in prompts], self.pad)[:, ::-1].astype(int)
+        super().__init__(model, padded([p[::-1] for p in prompts])[:, ::-1].astype(int), pad=0)
         self.padded = lengths.max() - lengths  # (R,): so many places of a row, on its left, are padding
         self.cache = model.new_cache() if cache and self.tokens.shape[1] <= model.max_len else None
 
@@ -54,23 +78,21 @@ class Prompts:
             skipped = np.maximum(self.padded - first, 0)[:, None]  # (R, 1)
             positions = np.maximum(positions - skipped, 0)  # padding may stand anywhere: nothing sees it
             mask = Tensor((np.arange(T - first) >= skipped)[:, None, None, :])
-        with evaluating(self.modules):
+        with self.evaluating():
             return self.model(self.tokens[:, begin:], mask, positions, self.cache, last=True).data[:, -1]
 
     def append(self, tokens):
-        """One more token (R,) for each row."""
-        self.tokens = np.concatenate([self.tokens, tokens[:, None]], 1)
+        super().append(tokens)
         if self.tokens.shape[1] > self.model.max_len:
             self.cache = None
 
     def select(self, rows):
-        """Go on with these rows, in this order."""
-        self.tokens, self.padded = self.tokens[rows], self.padded[rows]
+        super().select(rows)
+        self.padded = self.padded[rows]
         for layer in self.cache or ():
             layer.select(rows)
 
     def history(self):
-        """For each row the tokens it holds, without padding."""
         return [row[skipped:] for row, skipped in zip(self.tokens, self.padded, strict=True)]
 
 
@@ -86,11 +108,6 @@ def _prompt(tokens):
             f"A prompt is a list of token numbers, got an array of shape {tokens.shape}; several prompts are given to generate, one each row."
         )
     return tokens.reshape(-1)
-
-
-def evaluating(modules):
-    """model.evaluating() for all modules of a model, for blocks entered at every token: usually there is nothing to switch."""
-    return modules[0].evaluating() if any(module.training for module in modules) else contextlib.nullcontext()
 
 
 # ---------------------------------------------------------------- choosing a token
@@ -209,6 +226,13 @@ def steps(rows, choose=greedy, max_new=100, stop=()):
         else:
             yield token
         rows.append(token)
+
+
+def answers(rows, eos, max_new, beams=1, length_penalty=0.6):
+    """What each row is continued with, greedily or by beam search: (R, <= max_new), filled with pad after each eos."""
+    if beams == 1:
+        return np.array([*steps(rows, greedy, max_new, (eos,))], dtype=int).T.reshape(len(rows.tokens), -1)
+    return padded(beam_search(rows, beams, max_new, (eos,), length_penalty)[0], rows.pad)
 
 
 def generate(model, prompts, max_new=100, stop=(), cache=True, **sampling):

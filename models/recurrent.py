@@ -11,9 +11,8 @@ import numpy as np
 
 from minigrad import Tensor, concatenate, no_grad, stack, tanh, where
 from minigrad import functional as F
-from minigrad.data import padded
 from minigrad.nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Module
-from models.decoding import beam_search, greedy, steps
+from models.decoding import Rows, answers
 from models.tokens import token_numbers
 
 CELLS = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
@@ -124,19 +123,15 @@ class EncoderDecoder(Module):
         """As Transformer.generate: greedily or with beams, an array (B, <= max_new) without bos, filled with pad after each eos."""
         src = token_numbers(src, "src")
         max_new = self.max_len if max_new is None else min(max_new, self.max_len)
-        rows = Writing(self, src, bos)
-        if beams == 1:
-            return np.array([*steps(rows, greedy, max_new, (eos,))], dtype=int).T.reshape(len(src), -1)
-        found, _ = beam_search(rows, beams, max_new, (eos,), length_penalty)
-        return padded(found, self.pad)
+        return answers(Writing(self, src, bos), eos, max_new, beams, length_penalty)
 
 
-class Writing:
+class Writing(Rows):
     """The target rows that a model is writing, with the state of each: what decoding.steps and beam_search continue."""
 
     def __init__(self, model, src, bos):
-        self.model, self.pad, self.tokens = model, model.pad, np.full((len(src), 1), bos)
-        with no_grad(), model.evaluating():
+        super().__init__(model, np.full((len(src), 1), bos), model.pad)
+        with no_grad(), self.evaluating():
             self.source, self.state = model.encode(src)
         self.read, self.next = 0, None  # how many of the tokens the state has read, and the logits after them
 
@@ -144,28 +139,20 @@ class Writing:
     def logits(self):
         """(R, V) of each row's next token."""
         if self.read < self.tokens.shape[1]:
-            with self.model.evaluating():
+            with self.evaluating():
                 logits, self.state = self.model.decode(
                     Tensor(self.tokens[:, self.read :]), self.source, self.state
                 )
             self.read, self.next = self.tokens.shape[1], logits.data[:, -1]
         return self.next
 
-    def append(self, tokens):
-        """One more token (R,) for each row."""
-        self.tokens = np.concatenate([self.tokens, tokens[:, None]], 1)
-
     def select(self, rows):
-        """Go on with these rows, in this order."""
-        self.tokens, self.next = self.tokens[rows], None if self.next is None else self.next[rows]
+        super().select(rows)
+        self.next = None if self.next is None else self.next[rows]
         self.source = Source(*(None if part is None else part[rows] for part in self.source))
         self.state = (
             tuple(s[:, rows] for s in self.state) if isinstance(self.state, tuple) else self.state[:, rows]
         )
-
-    def history(self):
-        """For each row the tokens it holds."""
-        return [row[row != self.pad] for row in self.tokens]
 
 
 class Reader(Module):

@@ -10,11 +10,10 @@ import numpy as np
 
 from minigrad import Tensor, no_grad
 from minigrad import functional as F
-from minigrad.data import padded
 from minigrad.nn import Embedding, Identity, LayerNorm, Module, ModuleList, init
 from models.attention import KVCache, SourceCache, causal_mask, padding_mask
 from models.blocks import DecoderLayer, EncoderLayer
-from models.decoding import beam_search, evaluating, greedy, steps
+from models.decoding import Rows, answers
 from models.positional import PositionalEncoding
 from models.tokens import token_numbers
 
@@ -96,21 +95,16 @@ class Transformer(Module):
         """
         src = token_numbers(src, "src")
         max_new = self.max_len if max_new is None else min(max_new, self.max_len)
-        rows = Translation(self, src, bos, cache)
-        if beams == 1:
-            return np.array([*steps(rows, greedy, max_new, (eos,))], dtype=int).T.reshape(len(src), -1)
-        found, _ = beam_search(rows, beams, max_new, (eos,), length_penalty)
-        return padded(found, self.pad)
+        return answers(Translation(self, src, bos, cache), eos, max_new, beams, length_penalty)
 
 
-class Translation:
+class Translation(Rows):
     """The target rows that a Transformer is writing, each from its source row: what decoding.steps and beam_search continue."""
 
     def __init__(self, model, src, bos, cache=True):
-        self.model, self.modules, self.pad = model, list(model.modules()), model.pad
-        self.tokens = np.full((len(src), 1), bos)
+        super().__init__(model, np.full((len(src), 1), bos), model.pad)
         self.cache = model.new_cache() if cache else None
-        with no_grad(), evaluating(self.modules):
+        with no_grad(), self.evaluating():
             self.src_mask = padding_mask(src, model.pad)
             self.memory = model.encode(src, self.src_mask)  # (B, Ts, C)
 
@@ -120,21 +114,14 @@ class Translation:
         T = self.tokens.shape[1]
         new = T - (self.cache[0][0].length if self.cache else 0)
         mask = causal_mask(new, T) & padding_mask(self.tokens, self.pad)
-        with evaluating(self.modules):
+        with self.evaluating():
             return self.model.decode(
                 Tensor(self.tokens[:, T - new :]), self.memory, mask, self.src_mask, self.cache
             ).data[:, -1]
 
-    def append(self, tokens):
-        self.tokens = np.concatenate([self.tokens, tokens[:, None]], 1)
-
     def select(self, rows):
-        """Go on with these rows, in this order."""
-        self.tokens, self.memory, self.src_mask = self.tokens[rows], self.memory[rows], self.src_mask[rows]
+        super().select(rows)
+        self.memory, self.src_mask = self.memory[rows], self.src_mask[rows]
         for layer in self.cache or ():
             for part in layer:
                 part.select(rows)
-
-    def history(self):
-        """For each row the tokens it holds."""
-        return [row[row != self.pad] for row in self.tokens]
