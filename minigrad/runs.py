@@ -10,9 +10,9 @@ from pathlib import Path
 from minigrad import saving
 from minigrad.cli.doors import Parser, load_models, open_door, said
 from minigrad.training.checkpoints import FOLDER, WEIGHTS, found
-from minigrad.training.figures import cell, is_number
+from minigrad.training.figures import cell
 from minigrad.training.progress import RESULT, is_share
-from minigrad.training.recipe import GENERAL, UsageError
+from minigrad.training.recipe import GENERAL, UsageError, is_number
 from minigrad.training.run import BROKEN, LOG
 from minigrad.viz.pictures import lower_is_better
 

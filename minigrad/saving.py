@@ -23,22 +23,31 @@ class FileProblem(ValueError):
     """A file that cannot be read or written, with the reason and the way out."""
 
 
-def write_bytes(path, data):
-    """Write a file whole or not at all: a reader, a crash or a loss of power never meets half of it."""
+@contextlib.contextmanager
+def whole_file(path):
+    """Open a file to write that is there whole or not at all: a reader, a crash or a loss of power never meets half of it.
+    Raises OSError if it could not be written; what was there before is untouched then."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
     try:
         with open(temporary, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
         _remember_names_in(path.parent)
-    except BaseException as error:
+    finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        if not isinstance(error, OSError):
-            raise
+
+
+def write_bytes(path, data):
+    """Write a file whole or not at all. Raises FileProblem."""
+    path = Path(path)
+    try:
+        with whole_file(path) as file:
+            file.write(data)
+    except OSError as error:
         raise FileProblem(
             f"{path} could not be written: {error.strerror}. What was there before is untouched."
         ) from None

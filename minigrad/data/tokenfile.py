@@ -14,6 +14,8 @@ from threading import Lock
 
 import numpy as np
 
+from minigrad import saving
+
 LARGE = 1 << 25  # bytes of a text whose tokens go to a file
 
 
@@ -91,18 +93,12 @@ def _lengths(tokens, dtype):
 
 def _write(tokens, dtype, parts):
     tokens.parent.mkdir(parents=True, exist_ok=True)
-    temporary, lengths = tokens.with_name(f".{tokens.name}.{os.getpid()}.part"), []
-    try:
-        with open(temporary, "wb") as file:
-            for part in parts:
-                start = file.tell()
-                for numbers in part:
-                    file.write(numbers.astype(dtype).tobytes())
-                lengths.append((file.tell() - start) // dtype.itemsize)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, tokens)
-        tokens.with_suffix(".json").write_text(json.dumps(lengths))
-    finally:
-        temporary.unlink(missing_ok=True)
+    lengths = []
+    with saving.whole_file(tokens) as file:
+        for part in parts:
+            start = file.tell()
+            for numbers in part:
+                file.write(numbers.astype(dtype).tobytes())
+            lengths.append((file.tell() - start) // dtype.itemsize)
+    tokens.with_suffix(".json").write_text(json.dumps(lengths))
     return lengths

@@ -17,6 +17,7 @@ from minigrad import saving
 from minigrad.engine.tensor import Tensor
 from minigrad.training.health import sick_weights
 from minigrad.training.loop import TrainingError
+from minigrad.training.recipe import is_number
 
 FOLDER, WEIGHTS, HEADER = "checkpoints", "model.safetensors", "minigrad"
 VERSION = 1  # of how a state lies in a file
@@ -58,7 +59,7 @@ class Checkpoints:
     def after(self, row):
         """Save if it is time, or the metric is the best so far; `row` is the step's."""
         figure = row.get(self.training.recipe.metric)
-        best = _is_figure(figure) and (self.best is None or self.better(figure, self.best["figure"]))
+        best = is_number(figure) and (self.best is None or self.better(figure, self.best["figure"]))
         if best:
             self.best = {"step": row["step"], "figure": float(figure)}
         if best or self.training.over or self._due():
@@ -122,14 +123,10 @@ class Checkpoint:
         fits = self.best is None or (
             isinstance(self.best, dict)
             and type(self.best.get("step")) is int
-            and _is_figure(self.best.get("figure"))
+            and is_number(self.best.get("figure"))
         )
         if type(self.step) is not int or not fits:
             raise ValueError(f"its step is {self.step!r}, the best before it {self.best!r}")
-
-
-def _is_figure(value):
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
 # ---------------------------------------------------------------- files

@@ -1,6 +1,5 @@
 """The figures of a training, and how a figure of any kind is shown as text, in a table or in JSON."""
 
-import numbers
 import platform
 import sys
 
@@ -9,14 +8,11 @@ import numpy as np
 from minigrad import nn, no_grad
 from minigrad.machine import blas_kernels
 from minigrad.training.health import layer_of
+from minigrad.training.recipe import is_number
 from minigrad.viz.trace import trace_call
 
 LONGEST = 24  # characters of what is shown of an array
 OUTSIDE = "the loss"
-
-
-def is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def cell(value, form):

@@ -6,9 +6,10 @@ import sys
 
 from minigrad import saving, viz
 from minigrad.machine import peak_memory
-from minigrad.training.figures import cell, is_number, jsonable, rows_of
+from minigrad.training.figures import cell, jsonable, rows_of
 from minigrad.training.health import WARNINGS
 from minigrad.training.loop import TrainingError
+from minigrad.training.recipe import is_number
 
 RESULT = "result.json"  # written last: a run that has it is finished, if it has all steps
 WIDTH = 80  # of a terminal, for what is printed as a table

@@ -23,6 +23,11 @@ class UsageError(Exception):
     """Something on the command line cannot be followed."""
 
 
+def is_number(value):
+    """Python's and NumPy's numbers are; True and complex ones are not."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
 def check_setting(name, value, default, choices=None):
     """A setting must be of its default's kind: a whole number from 1 (from 0, if the default is 0), a number that is not negative,
     a share below 1, a text; or one of the choices."""
@@ -39,7 +44,7 @@ def check_setting(name, value, default, choices=None):
         )
     elif kind is float:
         most = 1 if name in SHARES else math.inf
-        fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value < most
+        fits = is_number(value) and 0 <= value < most
         wanted = "a number from 0 to below 1" if most == 1 else "a number that is not negative"
     else:
         fits, wanted = kind not in (str, type(None)) or isinstance(value, (str, type(None))), "a text"

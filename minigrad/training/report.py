@@ -8,8 +8,9 @@ import html
 import re
 from pathlib import Path
 
-from minigrad.training.figures import cell, environment, is_number, rows_of, single
+from minigrad.training.figures import cell, environment, rows_of, single
 from minigrad.training.health import NORMS, WARNINGS, layer_of
+from minigrad.training.recipe import is_number
 from minigrad.viz import page as pages
 from minigrad.viz import svg
 from minigrad.viz.explorer import as_records, explorer

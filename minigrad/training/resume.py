@@ -4,10 +4,10 @@ import contextlib
 
 from minigrad import saving
 from minigrad.training.checkpoints import FOLDER, Newer, found, path_of, read
-from minigrad.training.figures import is_number
 from minigrad.training.folder import REPEAT
 from minigrad.training.loop import ROW, Training, TrainingError
 from minigrad.training.progress import RESULT
+from minigrad.training.recipe import is_number
 from minigrad.training.run import LOG, Run, surroundings
 from minigrad.training.threads import cores
 

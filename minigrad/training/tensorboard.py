@@ -3,9 +3,8 @@
 import contextlib
 import time
 
-import numpy as np
-
 from minigrad.training.health import WARNINGS
+from minigrad.training.recipe import is_number
 
 FOLDER = "tensorboard"
 BESIDE = ("step", "seconds", "samples", WARNINGS)  # of a row, what is no figure
@@ -71,5 +70,5 @@ def figures(values, inside=""):
             yield from figures(value, f"{path}/")
         elif isinstance(value, (tuple, list)):
             yield from figures(dict(enumerate(value)), f"{path}/")
-        elif isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        elif is_number(value):
             yield path, float(value)

@@ -10,6 +10,7 @@ import os
 import time
 from pathlib import Path
 
+from minigrad.saving import whole_file
 from tutorials.runner.lessons import CourseError, lessons
 
 FOLDER = "my_minigrad"
@@ -84,7 +85,7 @@ class Progress:
         self.save()
 
     def save(self):
-        """Written beside and then put in its place, so that it is never half there; of lessons that another terminal works on, what it wrote."""
+        """Write the file, never half of it; of lessons that another terminal works on, what it wrote."""
         self.lessons = {
             **self._read(),
             **{number: one for number, one in self.lessons.items() if number in self.touched},
@@ -97,14 +98,13 @@ class Progress:
             indent=1,
         )
         self.folder.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_suffix(f".{os.getpid()}.tmp")
-        beside.write_text(text + "\n", encoding="utf-8")
         for _ in range(20):  # on Windows another process may be reading it just now
             try:
-                return os.replace(beside, self.path)
+                with whole_file(self.path) as file:
+                    file.write(f"{text}\n".encode())
+                return
             except PermissionError:
                 time.sleep(0.05)
-        beside.unlink()
         raise CourseError(
             f"{self.path} could not be written; is it open in another program? Nothing of your work is lost."
         )
