@@ -8,6 +8,7 @@ from pathlib import Path
 from minigrad import saving, viz
 from minigrad.cli.doors import Parser, load_models, open_door, said
 from minigrad.machine import blas_threads
+from minigrad.training.folder import RunFolder
 from minigrad.training.recipe import UsageError
 
 EPILOG = """
@@ -32,7 +33,7 @@ def main(argv=None):
             )
         with blas_threads(1):
             records = [recorded(recipe, model, text) for text in texts]
-        path = Path(options.out or Path(options.run) / "attention.html")
+        path = Path(options.out or RunFolder(options.run).attention_page)
         write(records, path, f"What the model of {Path(options.run).name} looks at")
         print(f"Saved {path}: {summary(records[0][1])}. Open it in a browser.")
         return 0

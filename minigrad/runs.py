@@ -9,15 +9,13 @@ from pathlib import Path
 
 from minigrad import saving
 from minigrad.cli.doors import Parser, load_models, open_door, said
-from minigrad.training.checkpoints import FOLDER, WEIGHTS, found
 from minigrad.training.figures import cell
-from minigrad.training.progress import RESULT, is_share
+from minigrad.training.folder import RunFolder
+from minigrad.training.progress import is_share
 from minigrad.training.recipe import GENERAL, UsageError, is_number
-from minigrad.training.run import BROKEN, LOG
 from minigrad.viz.pictures import lower_is_better
 
 TAIL = 1 << 22  # bytes of a log's end that are looked at
-SIGNS = ("config.json", LOG, WEIGHTS, RESULT, FOLDER)  # a folder that holds one of these is a run, or was
 EPILOG = """
 examples:
   python -m minigrad.runs                           all runs under runs/
@@ -71,16 +69,10 @@ def look_at_all(folder, recipes):
         raise UsageError(
             f"there is no folder {folder}. Runs lie under runs/, or where --out of minigrad.train said."
         )
-    folders = (
-        [folder]
-        if is_run(folder)
-        else [one for one in sorted(folder.iterdir()) if one.is_dir() and is_run(one)]
-    )
-    return [look_at(one, recipes) for one in folders]
-
-
-def is_run(folder):
-    return any((folder / sign).exists() for sign in SIGNS)
+    if RunFolder(folder).is_run():
+        return [look_at(RunFolder(folder), recipes)]
+    inside = [RunFolder(one) for one in sorted(folder.iterdir()) if one.is_dir()]
+    return [look_at(one, recipes) for one in inside if one.is_run()]
 
 
 def look_at(folder, recipes):
@@ -102,9 +94,9 @@ def look_at(folder, recipes):
             "problem",
         )
     )
-    run["run"] = folder.name or str(folder)
+    run["run"] = folder.path.name or str(folder)
     try:
-        config = recipes.config_of(folder)
+        config = folder.read_config()
         recipe = recipes.find(config["recipe"]) if config["recipe"] in recipes.MODULES else None
         run |= {
             "recipe": Path(config["recipe"]).stem,
@@ -127,14 +119,14 @@ def look_at(folder, recipes):
 
 def figures(folder, metric):
     """What the end of the log says: steps, loss, seconds, the metric; that of the final test, if there was one."""
-    rows = last_rows(folder / LOG)
+    rows = last_rows(folder.log)
     last = next(rows, {})
     measured = next((row for row in (last, *rows) if metric in row), {}) if isinstance(metric, str) else {}
-    result = saving.load_json(folder / RESULT) if (folder / RESULT).exists() else {}
+    result = saving.load_json(folder.result) if folder.result.exists() else {}
     found_there = {name: number(last.get(name)) for name in ("loss", "seconds")}
     steps = last.get("step", 0)
     if type(steps) is not int:
-        raise ValueError(f"{folder / LOG} is not a log of steps: its last step is {steps!r:.20}.")
+        raise ValueError(f"{folder.log} is not a log of steps: its last step is {steps!r:.20}.")
     final = isinstance(result, dict) and result.get("steps") == steps and metric in result
     return {
         **found_there,
@@ -162,18 +154,15 @@ def last_rows(path):
 
 def state(folder, run):
     """(state, why it broke off or None)."""
-    if (folder / LOG).is_file() and is_written(folder / LOG):
+    if folder.log.is_file() and is_written(folder.log):
         return "running", None
-    if (folder / BROKEN).is_file():
-        with open(folder / BROKEN, encoding="utf-8", errors="replace") as file:
+    if folder.broken.is_file():
+        with open(folder.broken, encoding="utf-8", errors="replace") as file:
             return f"broke off at step {run['steps']}", file.read(10_000).strip()
-    if (folder / RESULT).exists() and run["steps"] == run["of"]:
+    if folder.result.exists() and run["steps"] == run["of"]:
         return "finished", None
-    checkpoints = found(folder)
-    return (
-        f"stopped at step {run['steps']}",
-        None if checkpoints else "it has no checkpoint, so it would begin again",
-    )
+    problem = None if folder.found_checkpoints() else "it has no checkpoint, so it would begin again"
+    return f"stopped at step {run['steps']}", problem
 
 
 def is_written(path):

@@ -221,21 +221,3 @@ def row_of(line):
     except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
-
-
-def new_run_folder(name, root="runs"):
-    """root/name-0001, or the next number that is free; made here, so that two runs never share one."""
-    for number in range(1, 10_000):
-        folder = Path(root) / f"{name}-{number:04d}"
-        try:
-            folder.mkdir(parents=True)
-            return folder
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise FileProblem(
-                f"The run's folder {folder} could not be made: {error.strerror}. Choose another with --out."
-            ) from None
-    raise FileProblem(
-        f"{root} holds ten thousand runs of {name}; remove some, or choose a folder with --out."
-    )

@@ -15,11 +15,12 @@ from minigrad.cli.doors import load_models, open_door, said
 from minigrad.cli.options import chosen_settings, option, parse
 from minigrad.machine import blas_threads
 from minigrad.training import job
+from minigrad.training.folder import RunFolder
 from minigrad.training.loop import Training, TrainingError
 from minigrad.training.recipe import GENERAL, UsageError
 from minigrad.training.rehearsal import dry_run, overfit, without_dropout
 from minigrad.training.resume import take_up
-from minigrad.training.run import LOG, Run, carry_on
+from minigrad.training.run import Run, carry_on
 from minigrad.training.tensorboard import check_installed
 from minigrad.training.threads import Sharing, cores, trial
 
@@ -83,7 +84,7 @@ def relative(value):
 def open_folder(out, name):
     """The run's folder, made anew; one that holds something already is never written over."""
     if out is None:
-        return saving.new_run_folder(name)
+        return RunFolder.new(name)
     if not out.strip():
         raise UsageError("--out needs the name of a folder, got an empty one.")
     folder = Path(out)
@@ -98,7 +99,7 @@ def open_folder(out, name):
         raise UsageError(
             f"the folder {out} could not be made: {error.strerror}. Choose another with --out."
         ) from None
-    return folder
+    return RunFolder(folder)
 
 
 # ---------------------------------------------------------------- a run, from its beginning
@@ -125,11 +126,11 @@ def start(options, recipes):
     folder = open_folder(options.out, recipe.name)
     with threads_at_work(options, recipe, model) as sharing:
         config = config_of(recipe, options)
-        saving.save_json(folder / "config.json", config)
-        saving.write_bytes(folder / configs.NAME, configs.of_run(recipe, config))
+        folder.write_config(config)
+        configs.write(folder, recipe, config)
         say = speaker(options)
         introduce(recipe, model, options.seed, folder, say)
-        run = Run(folder, config, saving.Lines(folder / LOG), Training(recipe, model, sharing=sharing))
+        run = Run(folder, config, saving.Lines(folder.log), Training(recipe, model, sharing=sharing))
         return carry_on(run, load_models("attended").attended, say)
 
 
@@ -138,7 +139,7 @@ def resume(options, recipes):
     say, ranks = speaker(options), options.ranks
     if ranks and ranks.rank:
         return follow_resumed(options, recipes)
-    run = take_up(Path(options.resume), recipes, options.steps, options.lr, say, warn)
+    run = take_up(RunFolder(options.resume), recipes, options.steps, options.lr, say, warn)
     if ranks:
         ranks.hand_on(run and (run.config, run.checkpoint and run.checkpoint.state))
     if run is None:
@@ -146,7 +147,7 @@ def resume(options, recipes):
     run.config["saving"] = saved_when(options, run.config.get("saving"))
     if options.tensorboard and not run.config.get("tensorboard"):
         run.config["tensorboard"] = True
-        saving.save_json(run.folder / "config.json", run.config)
+        run.folder.write_config(run.config)
     options.threads, options.share = (
         run.config["threads"],
         "products" if ranks else run.config["share"] or "auto",
@@ -168,7 +169,7 @@ def follow_resumed(options, recipes):
     if told:
         config, state = told
         options.threads, options.share = config["threads"], "products"
-        training = Training(*recipes.untrained(config, Path(options.resume)), sharing=options.ranks)
+        training = Training(*recipes.untrained(config, RunFolder(options.resume)), sharing=options.ranks)
         if state:
             training.load(state)
         follow(training, options)

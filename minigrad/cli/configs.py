@@ -13,10 +13,8 @@ import tomllib
 
 from minigrad import saving
 from minigrad.pytorch.words import meant
-from minigrad.training.folder import REPEAT
 from minigrad.training.recipe import GENERAL, UsageError
 
-NAME = REPEAT
 # keys that are not the recipe's
 TOP = ("recipe", "seed", "threads", "share", "save_every", "save_minutes", "keep", "tensorboard")
 
@@ -24,8 +22,8 @@ TOP = ("recipe", "seed", "threads", "share", "save_every", "save_minutes", "keep
 # ---------------------------------------------------------------- writing
 
 
-def of_run(recipe, config):
-    """The bytes of the config.toml that repeats a run; settings that are None, which TOML does not know, are left to the defaults."""
+def write(folder, recipe, config):
+    """Write the file that repeats a run; settings that are None, which TOML does not know, are left to the defaults."""
     known = {**GENERAL, **recipe.defaults}
     every, minutes, keep = (config["saving"][name] for name in ("every", "minutes", "keep"))
     saved = {"save_every": every, "save_minutes": None if every else minutes, "keep": keep}
@@ -35,10 +33,9 @@ def of_run(recipe, config):
         **top,
         "settings": {name: value for name, value in config["settings"].items() if name in known},
     }
-    return (
-        f"# To repeat this run: python -m minigrad.train --config {NAME}; what else stands on the command line wins.\n"
-        + toml(table)
-    ).encode(errors="replace")
+    command = f"python -m minigrad.train --config {folder.repeat.name}"
+    text = f"# To repeat this run: {command}; what else stands on the command line wins.\n{toml(table)}"
+    saving.write_bytes(folder.repeat, text.encode(errors="replace"))
 
 
 def toml(table):

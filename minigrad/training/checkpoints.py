@@ -9,7 +9,6 @@ import contextlib
 import json
 import re
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from minigrad.training.health import sick_weights
 from minigrad.training.loop import TrainingError
 from minigrad.training.recipe import is_number
 
-FOLDER, WEIGHTS, HEADER = "checkpoints", "model.safetensors", "minigrad"
+HEADER = "minigrad"
 VERSION = 1  # of how a state lies in a file
 
 
@@ -34,15 +33,9 @@ class Checkpoints:
     """
 
     def __init__(self, folder, training, log, better, warn, every=None, minutes=1.0, keep=2, extra=None):
-        self.folder, self.training, self.log, self.better, self.warn = (
-            Path(folder),
-            training,
-            log,
-            better,
-            warn,
-        )
+        self.folder, self.training, self.log, self.better, self.warn = folder, training, log, better, warn
         self.every, self.minutes, self.keep, self.extra = every, minutes, keep, extra or {}
-        # weights_of: the step of those in WEIGHTS
+        # weights_of: the step of those that are saved beside the checkpoints
         self.best, self.saved, self.weights_of, self._last, self._said = (
             None,
             [],
@@ -54,7 +47,7 @@ class Checkpoints:
     def go_on(self, checkpoint):
         """Take over what a checkpoint says of those before it; files of later steps, which could not be read, do not count."""
         self.best = checkpoint.best
-        self.saved = sorted(step for step, _ in found(self.folder) if step <= checkpoint.step)
+        self.saved = sorted(step for step, _ in self.folder.found_checkpoints() if step <= checkpoint.step)
 
     def after(self, row):
         """Save if it is time, or the metric is the best so far; `row` is the step's."""
@@ -81,17 +74,17 @@ class Checkpoints:
             )
         try:
             self.log.flush(lasting=True)
-            saving.save_tensors(self.folder / WEIGHTS, self.training.model.state_dict())
+            saving.save_tensors(self.folder.weights, self.training.model.state_dict())
             self.weights_of = self.training.done
-            (self.folder / FOLDER).mkdir(exist_ok=True)
+            self.folder.checkpoints.mkdir(exist_ok=True)
             write(
-                path_of(self.folder, self.training.done),
+                self.folder.checkpoint(self.training.done),
                 {**self.training.state(), "best": self.best, **self.extra},
             )
         except (saving.FileProblem, TrainingError) as problem:
             return self._failed(str(problem))
         except OSError as error:
-            return self._failed(f"{self.folder / FOLDER} could not be made: {error.strerror}.")
+            return self._failed(f"{self.folder.checkpoints} could not be made: {error.strerror}.")
         self._keep(self.training.done)
         self._said = None
         return True
@@ -109,7 +102,7 @@ class Checkpoints:
         best = [self.best["step"]] if self.best else []
         kept = {*self.saved[-self.keep :], *best, 0}
         self.saved = [step for step in self.saved if step in kept]
-        for number, path in found(self.folder):
+        for number, path in self.folder.found_checkpoints():
             if number not in kept:
                 with contextlib.suppress(OSError):
                     path.unlink()
@@ -130,19 +123,6 @@ class Checkpoint:
 
 
 # ---------------------------------------------------------------- files
-
-
-def path_of(folder, step):
-    return Path(folder) / FOLDER / f"step-{step:06d}.safetensors"
-
-
-def found(folder):
-    """[(step, path)] of all checkpoints of a run, the newest first; none of them read yet."""
-    paths = [
-        (re.fullmatch(r"step-(\d{6,12})\.safetensors", path.name), path)
-        for path in (Path(folder) / FOLDER).glob("step-*")
-    ]
-    return sorted(((int(match[1]), path) for match, path in paths if match), reverse=True)
 
 
 def write(path, state):

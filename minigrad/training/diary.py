@@ -11,7 +11,7 @@ BEFORE, AFTER = "before training", "after training"
 
 
 class Diary:
-    """A listener of the training loop, made before it starts; `finish` writes report.html and layers.png.
+    """A listener of the training loop, made before it starts; `finish` writes the report and a picture of the layers.
 
     attended   models.attended.attended, or what does the same: (model, *inputs, names, writes) -> rows
     command    what repeats the run, as it is typed
@@ -42,7 +42,7 @@ class Diary:
             AFTER: activation_scale(recipe, model),
         }
         self._report(folder, rows, figures, scales, self.looked())
-        return ["report.html", *self.picture(folder, rows, scales)]
+        return [folder.report.name, *self.picture(folder, rows, scales)]
 
     def broken(self, folder, rows, reason):
         """Write the report of a training that broke off, without what needs a sound model."""
@@ -63,10 +63,10 @@ class Diary:
 
     def _report(self, folder, rows, figures, scales, looked, reason=None):
         recipe = self.recipe
-        run = {"name": folder.name, "help": recipe.help, "metric": recipe.metric, "share": recipe.share, "shown": recipe.shown, "command": self.command, "reason": reason, "titles": titles(self.model)}  # fmt: skip
+        run = {"name": folder.path.name, "help": recipe.help, "metric": recipe.metric, "share": recipe.share, "shown": recipe.shown, "command": self.command, "reason": reason, "titles": titles(self.model)}  # fmt: skip
         parameters = {name: p.numel() for name, p in self.model.named_parameters()}
         report(
-            folder / "report.html",
+            folder.report,
             run,
             rows,
             figures,
@@ -104,7 +104,7 @@ class Diary:
             self.model.load_state_dict(trained)
 
     def picture(self, folder, rows, scales):
-        """layers.png: gradients and activations by layer."""
+        """Draw gradients and activations by layer."""
         measured = {row["step"]: row[NORMS] for row in rows if NORMS in row}
         if not measured:
             return []
@@ -133,8 +133,8 @@ class Diary:
             curves=depth,
             log=True,
         )
-        charts([gradient, scale], folder / "layers.png", in_order([called.get(name, name) for name in names]))
-        return ["layers.png"]
+        charts([gradient, scale], folder.layers, in_order([called.get(name, name) for name in names]))
+        return [folder.layers.name]
 
 
 def interval(step, most):

@@ -11,7 +11,6 @@ from minigrad.training.health import WARNINGS
 from minigrad.training.loop import TrainingError
 from minigrad.training.recipe import is_number
 
-RESULT = "result.json"  # written last: a run that has it is finished, if it has all steps
 WIDTH = 80  # of a terminal, for what is printed as a table
 
 
@@ -92,9 +91,11 @@ def finish(recipe, model, folder, rows, say, diary):
     names = pictures(recipe, model, folder, rows, figures)
     names += diary.finish(folder, rows, figures)
     saving.save_json(
-        folder / RESULT, jsonable({**figures, "steps": done, "training seconds": seconds, **memory})
+        folder.result, jsonable({**figures, "steps": done, "training seconds": seconds, **memory})
     )
-    say(f"Saved in {folder}: model.safetensors, checkpoints, config.json, config.toml, metrics.jsonl, {RESULT}, {', '.join(names)}. Open {folder / 'report.html'} in a browser to see it all.")  # fmt: skip
+    always = folder.weights, folder.checkpoints, folder.config, folder.repeat, folder.log, folder.result
+    names = [*(path.name for path in always), *names]
+    say(f"Saved in {folder}: {', '.join(names)}. Open {folder.report} in a browser to see it all.")
     farewell(recipe, folder, say)
 
 
@@ -177,7 +178,8 @@ def table(figures, percent=False):
 
 
 def pictures(recipe, model, folder, rows, figures):
-    """loss.png, attention.png where the recipe can show what its model looks at, and what the recipe draws itself."""
+    """Draw the loss, attention where the recipe can show what its model looks at, and what the recipe draws itself. Returns
+    the names of the files."""
     names = []
     if rows:
         measured = (
@@ -185,8 +187,8 @@ def pictures(recipe, model, folder, rows, figures):
             if all(is_number(row[recipe.metric]) for row in rows if recipe.metric in row)
             else None
         )
-        viz.curve(rows, folder / "loss.png", measured, f"{recipe.name}: {len(rows)} steps", recipe.share)
-        names.append("loss.png")
+        viz.curve(rows, folder.loss, measured, f"{recipe.name}: {len(rows)} steps", recipe.share)
+        names.append(folder.loss.name)
     looked = recipe.attention(model, recipe.example) if hasattr(recipe, "attention") else None
     if looked:
         written, weights, *read = looked  # what was read, where it is not the example's characters
@@ -195,11 +197,9 @@ def pictures(recipe, model, folder, rows, figures):
             "attention_title",
             "What the decoder looks at in the source while it writes each character",
         )
-        viz.attention_map(
-            weights, read[0] if read else recipe.example, written, folder / "attention.png", title
-        )
-        names.append("attention.png")
-    return names + recipe.pictures(model, folder, rows, figures)
+        viz.attention_map(weights, read[0] if read else recipe.example, written, folder.attention, title)
+        names.append(folder.attention.name)
+    return names + recipe.pictures(model, folder.path, rows, figures)
 
 
 def farewell(recipe, folder, say):

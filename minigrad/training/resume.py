@@ -3,12 +3,10 @@
 import contextlib
 
 from minigrad import saving
-from minigrad.training.checkpoints import FOLDER, Newer, found, path_of, read
-from minigrad.training.folder import REPEAT
+from minigrad.training.checkpoints import Newer, read
 from minigrad.training.loop import ROW, Training, TrainingError
-from minigrad.training.progress import RESULT
 from minigrad.training.recipe import is_number
-from minigrad.training.run import LOG, Run, surroundings
+from minigrad.training.run import Run, surroundings
 from minigrad.training.threads import cores
 
 
@@ -17,17 +15,17 @@ class ResumeProblem(ValueError):
 
 
 def take_up(folder, recipes, steps, lr, say, warn):
-    """The Run in a folder, at the last checkpoint that can be read; None, and a sentence, if there is nothing left to do.
+    """The Run in a RunFolder, at the last checkpoint that can be read; None, and a sentence, if there is nothing left to do.
 
     steps       how many it shall have, if more than it had      lr   its highest learning rate from here on, if another
     say, warn   called with sentences: what is done, and what is not as it should be
     """
-    config = recipes.config_of(folder)
+    config = folder.read_config()
     _check(config, folder)
-    log = saving.Lines(folder / LOG)  # from here on no other process writes into the folder
+    log = saving.Lines(folder.log)  # from here on no other process writes into the folder
     with contextlib.ExitStack() as otherwise:
         otherwise.callback(log.close)
-        for place in (folder, folder / FOLDER):
+        for place in (folder, folder.checkpoints):
             saving.clean(place)
         before = dict(config["settings"])
         if not _lengthen(config, steps, folder, say) and _finished(folder, config):
@@ -36,7 +34,7 @@ def take_up(folder, recipes, steps, lr, say, warn):
         _set_rate(config, lr, say)
         run = _at_newest(folder, recipes, config, log, warn)
         if config["settings"] != before:
-            saving.save_json(folder / "config.json", config)
+            folder.write_config(config)
         _cut(log, run.training.done, warn)
         say(f"{folder} goes on after step {run.training.done:,} of {config['settings']['steps']:,}.")
         otherwise.pop_all()
@@ -63,7 +61,7 @@ def _check(config, folder):
     fits &= isinstance(saved, dict) and saved.keys() == {"every", "minutes", "keep"} and _whole(saved["keep"])
     if not fits or not (saved["every"] is None or _whole(saved["every"])) or not is_number(saved["minutes"]):
         raise ResumeProblem(
-            f"{folder / 'config.json'} is not a run's configuration: threads {threads!r}, share {share!r}, steps {steps!r}, saving {saved!r}."
+            f"{folder.config} is not a run's configuration: threads {threads!r}, share {share!r}, steps {steps!r}, saving {saved!r}."
         )
 
 
@@ -99,7 +97,7 @@ def _set_rate(config, lr, say):
 
 def _finished(folder, config):
     try:
-        result = saving.load_json(folder / RESULT)
+        result = saving.load_json(folder.result)
     except saving.FileProblem:
         return False
     return isinstance(result, dict) and result.get("steps") == config["settings"]["steps"]
@@ -111,7 +109,7 @@ def _finished(folder, config):
 def _at_newest(folder, recipes, config, log, warn):
     """The Run at its newest checkpoint; one that cannot be read is passed over for the one before it. If all are passed over, the run is
     left as it is: a recipe or data that changed can be put back, what was learned cannot."""
-    checkpoints = found(folder)
+    checkpoints = folder.found_checkpoints()
     for step, path in checkpoints:
         run = _at_beginning(folder, recipes, config, log)
         try:
@@ -135,7 +133,7 @@ def _at_newest(folder, recipes, config, log, warn):
     if checkpoints:
         raise ResumeProblem(
             f"none of the {len(checkpoints)} checkpoints of the run {folder} can be gone on with, so nothing was changed. Has its recipe's file or its data changed since? "
-            f"Put back what it was; or train anew, in another folder: python -m minigrad.train --config {folder / REPEAT}"
+            f"Put back what it was; or train anew, in another folder: python -m minigrad.train --config {folder.repeat}"
         )
     warn(f"The run {folder} has no checkpoint; it begins again, from its seed.")
     return _at_beginning(folder, recipes, config, log)
@@ -149,7 +147,7 @@ def _at_beginning(folder, recipes, config, log):
 def _first_weights(folder, model):
     """Those of the checkpoint of step 0; None if they cannot be had: then the model's, from the seed, do for the report."""
     try:
-        first = read(path_of(folder, 0)).state["model"]
+        first = read(folder.checkpoint(0)).state["model"]
         fits = {name: t.shape for name, t in model.state_dict().items()} == {
             name: array.shape for name, array in first.items()
         }

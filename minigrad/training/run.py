@@ -8,21 +8,19 @@ import operator
 import shlex
 import signal
 import sys
-from pathlib import Path
 
 from minigrad import saving
 from minigrad.training import progress
-from minigrad.training.checkpoints import WEIGHTS, Checkpoint, Checkpoints, found
+from minigrad.training.checkpoints import Checkpoint, Checkpoints
 from minigrad.training.diary import Diary
 from minigrad.training.figures import environment
+from minigrad.training.folder import RunFolder
 from minigrad.training.health import Health, sick_weights
 from minigrad.training.loop import NotFinite, Training, TrainingError, lower_rate
 from minigrad.training.ranks import Ranks
 from minigrad.training.signals import Interruption
 from minigrad.training.tensorboard import Events, NotInstalled
 from minigrad.viz.pictures import lower_is_better
-
-LOG, BROKEN = "metrics.jsonl", "broken.txt"  # BROKEN: why the training broke off, if it did
 
 
 @dataclasses.dataclass
@@ -33,7 +31,7 @@ class Run:
     checkpoint   the one it was taken up from      first  the weights that it began with, if not those that the model has
     """
 
-    folder: Path
+    folder: RunFolder
     config: dict
     log: saving.Lines
     training: Training
@@ -62,7 +60,7 @@ def carry_on(run, attended, say):
     )
     checkpoints = kept(run, show.warn)
     with contextlib.suppress(OSError):
-        (run.folder / BROKEN).unlink(missing_ok=True)
+        run.folder.broken.unlink(missing_ok=True)
     with (
         contextlib.ExitStack() as at_the_end,
         Interruption("Finishing this step, then saving; once more stops at once.") as stop,
@@ -96,7 +94,7 @@ def board(run):
     if not run.config.get("tensorboard"):
         return []
     try:
-        return [Events(run.folder, run.log.rows, run.training.seconds)]
+        return [Events(run.folder.tensorboard, run.log.rows, run.training.seconds)]
     except (NotInstalled, OSError) as problem:
         print(f"minigrad.train: {problem} The run goes on without.", file=sys.stderr, flush=True)
         return []
@@ -122,13 +120,13 @@ def broken(run, diary, checkpoints, error, say):
     and, if it is the training's own error, a report."""
     with contextlib.suppress(saving.FileProblem):
         if not sick_weights(run.training.model):
-            saving.save_tensors(run.folder / WEIGHTS, run.training.model.state_dict())
-        saving.write_bytes(run.folder / BROKEN, f"{error}\n".encode(errors="replace"))
+            saving.save_tensors(run.folder.weights, run.training.model.state_dict())
+        saving.write_bytes(run.folder.broken, f"{error}\n".encode(errors="replace"))
     if isinstance(error, NotFinite) and checkpoints.save():
         say(f"What was learned is kept, as the checkpoint of step {run.training.done}. To go on from there with a lower rate (or without it, once data or code have changed): {again(run)} {lower_rate(run.training.recipe)}")  # fmt: skip
     if isinstance(error, TrainingError):
         diary.broken(run.folder, run.log.rows, error)
-        say(f"What happened until then stands in {run.folder / 'report.html'}.")
+        say(f"What happened until then stands in {run.folder.report}.")
 
 
 def test(run, diary, say):
@@ -166,7 +164,7 @@ def left(run, checkpoints):
 
 
 def kept_or_not(run):
-    steps = [step for step, _ in found(run.folder)]
+    steps = [step for step, _ in run.folder.found_checkpoints()]
     if run.training.done in steps:
         return "The weights are kept."
     return (

@@ -6,7 +6,6 @@ import time
 from minigrad.training.health import WARNINGS
 from minigrad.training.recipe import is_number
 
-FOLDER = "tensorboard"
 BESIDE = ("step", "seconds", "samples", WARNINGS)  # of a row, what is no figure
 
 
@@ -34,7 +33,6 @@ class Events:
         check_installed()
         from tensorboardX import SummaryWriter
 
-        folder = folder / FOLDER
         for old in folder.glob("events.out.tfevents.*"):
             with contextlib.suppress(OSError):
                 old.unlink()

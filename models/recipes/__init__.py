@@ -8,8 +8,8 @@ from pathlib import Path
 
 from minigrad import manual_seed, saving
 from minigrad.pytorch.words import meant
-from minigrad.training.checkpoints import WEIGHTS
 from minigrad.training import Recipe
+from minigrad.training.folder import RunFolder
 
 NAMES = ("dates", "translate", "text", "reverse", "sort", "copy", "add", "mlm", "recall")
 MODULES = {name: f"models.recipes.{name}" for name in NAMES}
@@ -68,15 +68,15 @@ def _recipe_in(module):
 
 def load_run(folder):
     """(recipe, model with its trained weights, in evaluation) of a run's folder."""
-    folder = Path(folder)
-    config = config_of(folder)
+    folder = RunFolder(folder)
+    config = folder.read_config()
     _check_sizes(config["settings"], folder)
     recipe, model = untrained(config, folder)
-    if not (folder / WEIGHTS).exists():
+    if not folder.weights.exists():
         raise RecipeProblem(
             f"the run {folder} was stopped before it had saved anything. To begin it again: python -m minigrad.train --resume {folder}"
         )
-    model.load_state_dict(saving.load_tensors(folder / WEIGHTS))
+    model.load_state_dict(saving.load_tensors(folder.weights))
     return recipe, model.eval()
 
 
@@ -89,42 +89,19 @@ def _check_sizes(settings, folder):
     places = width * max(
         size.get(name, 1) for name in ("context", "length", "digits", "distance", "vocab_size")
     )
-    saved = (folder / WEIGHTS).stat().st_size if (folder / WEIGHTS).is_file() else math.inf
+    saved = folder.weights.stat().st_size if folder.weights.is_file() else math.inf
     if stacked > saved or places > saved + ALLOWED:
         raise RecipeProblem(
-            f"{folder / 'config.json'} does not fit {WEIGHTS}, which is far smaller than the model it asks for."
+            f"{folder.config} does not fit {folder.weights.name}, which is far smaller than the model it asks for."
         )
-
-
-def config_of(folder):
-    """What a run's config.json says: {"recipe", "seed", "settings" ...}."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise RecipeProblem(
-            f"there is no run {folder}. Train one with `python -m minigrad.train`; runs are folders under runs/."
-        )
-    config = saving.load_json(folder / "config.json")
-    kinds = {"recipe": str, "seed": int, "settings": dict}
-    if not isinstance(config, dict) or not all(
-        isinstance(config.get(key), kind) for key, kind in kinds.items()
-    ):
-        raise RecipeProblem(
-            f"{folder / 'config.json'} is not a run's configuration: it must hold recipe, seed and settings."
-        )
-    version = config.get("version", 1)
-    if not isinstance(version, int) or version > saving.CONFIG_VERSION:
-        raise RecipeProblem(f"{folder / 'config.json'} was written by a newer minigrad (version {version!r:.20}; this one reads up to {saving.CONFIG_VERSION}); update this one.")  # fmt: skip
-    return config
 
 
 def untrained(config, folder):
-    """(recipe, model) as a run begins, from what its config says."""
+    """(recipe, model) as a run begins, from the config of its RunFolder."""
     manual_seed(config["seed"])
     recipe_class = find(config["recipe"])
     try:
         recipe = recipe_class(config["settings"])
         return recipe, recipe.model()
     except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
-        raise RecipeProblem(
-            f"{folder / 'config.json'} does not fit the recipe {recipe_class.name}: {error}"
-        ) from None
+        raise RecipeProblem(f"{folder.config} does not fit the recipe {recipe_class.name}: {error}") from None

@@ -31,6 +31,7 @@ from minigrad.data import (
 from minigrad.data.loader import nan_in
 from minigrad.data.reading import LongText, read
 from minigrad.data.text import encoded, learned
+from minigrad.saving import FileProblem
 from minigrad.training.loop import TrainingError, fit
 from models.recipes import RecipeProblem, find, load_run
 from models.recipes.text import Text, manual
@@ -446,7 +447,7 @@ def changed(folder, tmp_path, **values):
 def test_a_run_of_a_newer_version_or_far_too_large_is_a_sentence(trained, tmp_path, capsys):
     assert json.loads((trained / "config.json").read_text())["version"] == 1
     for values, words in (({"version": 2}, "newer minigrad"), ({"version": "x"}, "newer"), ({"settings": {"d_model": 1 << 20}}, "does not fit model.safetensors"), ({"settings": {"context": 1 << 40}}, "does not fit")):  # fmt: skip
-        with refuses(RecipeProblem, words):
+        with refuses((RecipeProblem, FileProblem), words):
             load_run(changed(trained, tmp_path, **values))
         assert generate.main([str(tmp_path / "changed"), "a"]) == 2 and words in capsys.readouterr().err
 

@@ -9,7 +9,8 @@ import pytest
 import minigrad as mg
 from minigrad import functional as F
 from minigrad import nn, train
-from minigrad.training import Recipe, checkpoints, health, progress
+from minigrad.training import Recipe, health, progress
+from minigrad.training.folder import RunFolder
 from minigrad.training.health import (
     DEAD,
     NORMS,
@@ -168,7 +169,7 @@ def test_a_run_that_breaks_off_keeps_the_state_before_and_goes_on_from_it(tmp_pa
         and "kept, as the checkpoint of step 3" in said.out
         and "--resume" in said.out
     )
-    assert checkpoints.found(tmp_path / "run")[0][0] == 3
+    assert RunFolder(tmp_path / "run").found_checkpoints()[0][0] == 3
     load_run(tmp_path / "run")
     assert train.main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
     assert train.main([*SMALL, "--quiet", "--out", str(tmp_path / "whole")]) == 0
@@ -194,7 +195,7 @@ def test_sick_weights_are_not_saved_over_good_ones(tmp_path, monkeypatch, capsys
         and "hold a NaN or an inf already" in said.err
     )
     assert (
-        checkpoints.found(tmp_path / "run")[0][0] == 2
+        RunFolder(tmp_path / "run").found_checkpoints()[0][0] == 2
         and health.sick_weights(load_run(tmp_path / "run")[1]) is None
     )
 

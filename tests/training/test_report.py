@@ -15,6 +15,7 @@ from minigrad import nn, saving, train, viz
 from minigrad.training import Recipe
 from minigrad.training.diary import AFTER, BEFORE, Diary, interval
 from minigrad.training.figures import activation_scale, shared, titles
+from minigrad.training.folder import RunFolder
 from minigrad.training.health import NORMS, layer_norms, layer_of
 from minigrad.training.loop import fit
 from minigrad.viz import svg
@@ -161,7 +162,7 @@ def test_layers_of_a_sequential_are_called_by_what_they_are(tmp_path):
     assert titles(model) == {"net.0": "net.0 Linear", "net.1": "net.1 Linear"}
     diary = Diary(recipe, model["net"], attended, "")
     rows = fit(recipe, model["net"], diary)
-    diary.finish(tmp_path, rows, {})
+    diary.finish(RunFolder(tmp_path), rows, {})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert (
         "In the order they first ended: (1) 0 Linear, (2) 1 Linear" in page

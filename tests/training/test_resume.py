@@ -18,6 +18,7 @@ from minigrad import generate, nn, optim, saving, train
 from minigrad import random as streams
 from minigrad.training import checkpoints, loop, progress, recipe
 from minigrad.training.diary import Diary
+from minigrad.training.folder import RunFolder
 from minigrad.training.signals import Interruption
 from minigrad.training.threads import cores
 from models import recipes
@@ -147,7 +148,7 @@ def test_every_recipe_that_was_stopped_ends_as_if_it_had_not_been(name, tmp_path
     stop_at(monkeypatch, step)
     with pytest.raises(RuntimeError, match="boom"):
         train.main([*words, "--out", str(tmp_path / "run")])
-    assert checkpoints.found(tmp_path / "run")[0][0] == step // 2 * 2
+    assert RunFolder(tmp_path / "run").found_checkpoints()[0][0] == step // 2 * 2
     assert train.main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
     assert same_runs(tmp_path / "run", tmp_path / "whole")
     assert [row["step"] for row in rows(tmp_path / "run")] == [1, 2, 3, 4, 5, 6, 7]
@@ -274,7 +275,7 @@ def test_a_process_that_is_stopped_leaves_a_run_that_goes_on(how, status, tmp_pa
     assert done.returncode == status and "Traceback" not in done.stderr, done.stderr
     if status > 0:
         assert f"python -m minigrad.train --resume {tmp_path / 'run'}" in done.stdout
-        assert checkpoints.found(tmp_path / "run")[0][0] == (3 if how == "twice" else 5)
+        assert RunFolder(tmp_path / "run").found_checkpoints()[0][0] == (3 if how == "twice" else 5)
     recipes.load_run(tmp_path / "run")
     assert train.main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
     assert same_runs(tmp_path / "run", tmp_path / "whole")
@@ -347,7 +348,7 @@ def stopped(tmp_path, monkeypatch, no_test, capsys):
 
 
 def test_the_last_and_the_first_checkpoint_stay(stopped):
-    assert [step for step, _ in checkpoints.found(stopped)] == [6, 4, 0]
+    assert [step for step, _ in RunFolder(stopped).found_checkpoints()] == [6, 4, 0]
 
 
 def test_the_best_checkpoint_stays_and_is_saved_when_it_is_found(tmp_path, monkeypatch, no_test):
@@ -355,8 +356,8 @@ def test_the_best_checkpoint_stays_and_is_saved_when_it_is_found(tmp_path, monke
     monkeypatch.setattr(recipes.find("dates"), "evaluate", lambda self, model: {"exact match": next(figures)})
     monkeypatch.setattr(recipes.find("dates"), "evaluate_every", 1)
     train.main([*DATES, "--steps", "6", "--save-every", "6", "--keep", "1", "--out", str(tmp_path / "run")])
-    assert [step for step, _ in checkpoints.found(tmp_path / "run")] == [6, 2, 0]
-    assert checkpoints.read(checkpoints.path_of(tmp_path / "run", 6)).best == {"step": 2, "figure": 0.5}
+    assert [step for step, _ in RunFolder(tmp_path / "run").found_checkpoints()] == [6, 2, 0]
+    assert checkpoints.read(RunFolder(tmp_path / "run").checkpoint(6)).best == {"step": 2, "figure": 0.5}
 
 
 @pytest.mark.parametrize("metric", ["bits per character", "validation loss"])
@@ -366,7 +367,7 @@ def test_of_a_loss_the_least_is_the_best(metric, tmp_path, monkeypatch, no_test)
     for name, value in {"evaluate_every": 1, "metric": metric, "share": False}.items():
         monkeypatch.setattr(recipes.find("dates"), name, value)
     train.main([*DATES, "--steps", "3", "--save-every", "3", "--keep", "1", "--out", str(tmp_path / "run")])
-    assert [step for step, _ in checkpoints.found(tmp_path / "run")] == [3, 2, 0]
+    assert [step for step, _ in RunFolder(tmp_path / "run").found_checkpoints()] == [3, 2, 0]
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
@@ -501,7 +502,7 @@ SPOILED = {
 
 @pytest.mark.parametrize("change", SPOILED.values(), ids=SPOILED.keys())
 def test_a_checkpoint_that_does_not_fit_is_passed_over_for_the_one_before(change, stopped, capsys):
-    spoil(checkpoints.path_of(stopped, 6), change)
+    spoil(RunFolder(stopped).checkpoint(6), change)
     assert train.main(["--resume", str(stopped), "--quiet"]) == 0
     err = capsys.readouterr().err
     assert (
@@ -510,7 +511,7 @@ def test_a_checkpoint_that_does_not_fit_is_passed_over_for_the_one_before(change
         and "Traceback" not in err
         and len(err.splitlines()) == 1
     ), err
-    assert [step for step, _ in checkpoints.found(stopped)] == [8, 6, 0] and [
+    assert [step for step, _ in RunFolder(stopped).found_checkpoints()] == [8, 6, 0] and [
         row["step"] for row in rows(stopped)
     ] == [*range(1, 9)]
 
@@ -533,7 +534,7 @@ def test_a_header_that_is_none_is_a_sentence(note, tmp_path):
 
 def test_a_half_written_checkpoint_is_passed_over_and_the_run_ends_the_same(stopped, tmp_path, capsys):
     train.main([*DATES, "--steps", "8", "--out", str(tmp_path / "whole")])
-    path = checkpoints.path_of(stopped, 6)
+    path = RunFolder(stopped).checkpoint(6)
     path.write_bytes(path.read_bytes()[:-100])
     (stopped / "checkpoints" / ".step-000008.safetensors.123.part").write_bytes(b"half")
     with open(stopped / "metrics.jsonl", "a") as file:
@@ -582,7 +583,7 @@ def test_a_full_disk_is_said_the_training_goes_on_and_the_last_good_checkpoint_s
         and "The training goes on" in err
         and "Traceback" not in err
     )
-    assert checkpoints.found(tmp_path / "run")[0][0] == 12 and len(rows(tmp_path / "run")) == 12
+    assert RunFolder(tmp_path / "run").found_checkpoints()[0][0] == 12 and len(rows(tmp_path / "run")) == 12
 
 
 @signals
@@ -596,7 +597,7 @@ def test_a_disk_that_stays_full_loses_nothing_that_was_saved(tmp_path, no_test):
         and "could not be written: File too large" in done.stderr
         and "Traceback" not in done.stderr
     )
-    assert [step for step, _ in checkpoints.found(tmp_path / "run")] == [3, 0] and not [
+    assert [step for step, _ in RunFolder(tmp_path / "run").found_checkpoints()] == [3, 0] and not [
         *(tmp_path / "run").rglob(".*.part")
     ]
     assert train.main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0

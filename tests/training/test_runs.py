@@ -6,7 +6,8 @@ import shutil
 import pytest
 
 from minigrad import runs, saving, train
-from minigrad.training import progress, run
+from minigrad.training import progress
+from minigrad.training.folder import RunFolder
 
 SMALL = [
     "dates",
@@ -46,7 +47,7 @@ def many(one, tmp_path):
     rows = (folder / "stopped" / "metrics.jsonl").read_text().splitlines(keepends=True)
     # killed while it wrote
     (folder / "stopped" / "metrics.jsonl").write_text("".join(rows[:2]) + rows[2][:20])
-    (folder / "off" / run.BROKEN).write_text("The loss became nan at step 4.\n")
+    RunFolder(folder / "off").broken.write_text("The loss became nan at step 4.\n")
     (folder / "broken" / "config.json").write_text('{"recipe": "dates", "seed": ')
     saving.save_json(
         folder / "newer" / "config.json", {**json.loads((one / "config.json").read_text()), "version": 99}
@@ -163,7 +164,7 @@ def test_why_a_training_broke_off_is_kept_until_it_goes_on(one, tmp_path, capsys
             train.main([*SMALL, "--out", str(tmp_path / "run")])
     assert listed(capsys, tmp_path / "run")["run"]["problem"] == "division by zero"
     assert train.main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
-    assert not (tmp_path / "run" / run.BROKEN).exists()
+    assert not RunFolder(tmp_path / "run").broken.exists()
 
 
 def test_a_recipe_whose_metric_depends_on_its_settings_is_listed_with_it(one, tmp_path, capsys):

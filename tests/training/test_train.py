@@ -16,6 +16,7 @@ from helpers import ROOT
 import minigrad as mg
 from minigrad import generate, saving, train
 from minigrad.training import Recipe, progress
+from minigrad.training.folder import RunFolder
 from minigrad.training.loop import TrainingError, fit
 from models import recipes
 from models.recipes import dates, load_run
@@ -390,7 +391,7 @@ def test_a_run_is_never_written_over(tmp_path, capsys):
 
 
 def test_new_run_folders_count_up(tmp_path):
-    names = [saving.new_run_folder("dates", tmp_path).name for _ in range(3)]
+    names = [RunFolder.new("dates", tmp_path).path.name for _ in range(3)]
     assert names == ["dates-0001", "dates-0002", "dates-0003"]
 
 

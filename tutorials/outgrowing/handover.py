@@ -18,11 +18,12 @@ import numpy as np
 from minigrad import saving
 from minigrad.cli.doors import Parser, open_door, said
 from minigrad.machine import blas_threads
-from minigrad.training.checkpoints import found, path_of, read, write
+from minigrad.training.checkpoints import read, write
+from minigrad.training.folder import RunFolder
 from minigrad.training.loop import Training, fingerprint
-from minigrad.training.run import LOG, surroundings
+from minigrad.training.run import surroundings
 from models import recipes
-from models.pretrained.publishing import WEIGHTS, publish
+from models.pretrained.publishing import publish
 from models.recipes.text import Text
 from models.torch_states import from_torch, memory_of, named_as_in_torch, remember
 
@@ -44,20 +45,20 @@ def main(argv=None):
     options = parser.parse_args(argv)
     with said(DOOR, saving.FileProblem, ValueError, RuntimeError, OSError) as outcome, blas_threads(1):
         if options.way == "out":
-            return hand_over(options.first, options.second, options.steps)
-        return take_back(options.first, options.second, options.out)
+            return hand_over(RunFolder(options.first), options.second, options.steps)
+        return take_back(options.first, RunFolder(options.second), options.out)
     return outcome.status
 
 
 def training_of(run, steps, at=None):
     """The Training of a run at its newest checkpoint, or at that of step `at`, with so many steps before it, as --resume RUN --steps
     would go on."""
-    checkpoints = [(step, path) for step, path in found(run) if at in (None, step)]
+    checkpoints = [(step, path) for step, path in run.found_checkpoints() if at in (None, step)]
     if not checkpoints:
         raise saving.FileProblem(
             f"{run} has no checkpoint {'to go on from' if at is None else f'of step {at}, where it was handed over'}."
         )
-    config, state = recipes.config_of(run), read(checkpoints[0][1]).state
+    config, state = run.read_config(), read(checkpoints[0][1]).state
     config["settings"]["steps"] = max(config["settings"]["steps"], state["step"] + steps)
     recipe, model = recipes.untrained(config, run)
     if not isinstance(recipe, Text) or recipe.name != "text":
@@ -141,10 +142,11 @@ def take_back(folder, run, out):
         raise saving.FileProblem(
             f"{out} is there already; a run is never overwritten. Choose another folder with --out."
         )
-    job, rows = saving.load_json(folder / JOB), rows_of(folder / "after" / LOG)
+    after = RunFolder(folder / "after")
+    job, rows = saving.load_json(folder / JOB), rows_of(after.log)
     training, config = training_of(run, len(rows), job["done"])
-    training.model.load_state_dict(from_torch(saving.load_tensors(folder / "after" / WEIGHTS)))
-    arrays = saving.load_tensors(folder / "after" / OPTIMIZER)
+    training.model.load_state_dict(from_torch(saving.load_tensors(after.weights)))
+    arrays = saving.load_tensors(after.path / OPTIMIZER)
     of = lambda key: {
         name.removeprefix(f"{key}/"): array for name, array in arrays.items() if name.startswith(f"{key}/")
     }
@@ -153,11 +155,11 @@ def take_back(folder, run, out):
     for _ in rows:
         training.schedule.step()
     training.done += len(rows)
-    new = out or saving.new_run_folder("text")
+    new = RunFolder(out) if out else RunFolder.new("text")
     keep(
         training,
         config,
-        rows_of(run / LOG)[: job["done"]] + [{**row, "seconds": training.seconds} for row in rows],
+        rows_of(run.log)[: job["done"]] + [{**row, "seconds": training.seconds} for row in rows],
         new,
     )
     print(f"{new}, after {training.done} steps: validation loss {validation_loss(training):.4f}")
@@ -168,13 +170,14 @@ def take_back(folder, run, out):
 
 def keep(training, config, rows, new):
     """The folder of a run at this step."""
-    path = path_of(new, training.done)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    new.checkpoints.mkdir(parents=True, exist_ok=True)
     state = training.state() | {"last batch": fingerprint(training.batch(training.done - 1))}
-    write(path, {**state, "best": None, "environment": surroundings(config["threads"])})
-    saving.save_tensors(new / WEIGHTS, training.model.state_dict())
-    saving.save_json(new / "config.json", config)
-    saving.write_bytes(new / LOG, "".join(json.dumps(row) + "\n" for row in rows).encode())
+    write(
+        new.checkpoint(training.done), {**state, "best": None, "environment": surroundings(config["threads"])}
+    )
+    saving.save_tensors(new.weights, training.model.state_dict())
+    new.write_config(config)
+    saving.write_bytes(new.log, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
 def rows_of(path):
