@@ -73,7 +73,10 @@ def _reads(rule, count):
 
     lambda g, _z, _x, y: g * y   reads y only: (False, False, True)
     """
-    parameters = list(inspect.signature(rule).parameters.values())[1:]  # g is always read
+    g, *rest = inspect.signature(rule).parameters.values()
+    parameters = (
+        [g, *rest] if g.kind is g.VAR_POSITIONAL else rest
+    )  # g is always read; of *args the others are too
     names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     # *xs: all others bear that name
     names += [p.name for p in parameters if p.kind is p.VAR_POSITIONAL] * (count + 1)
@@ -93,4 +96,6 @@ def defvjp_each(fun, rule):
 
 def defkernel(definition, forward, backward, value=None):
     """Register a hand-derived pair for a definition; forward(*args, **kwargs) returns (y, saved), value(...) y alone."""
+    if value:
+        value.__name__ = forward.__name__  # which errors name
     RULES[forward] = definition.kernel = KernelRow(definition, forward, backward, value)

@@ -19,7 +19,7 @@ from minigrad import ops as public
 from minigrad.engine import array_functions
 from minigrad.engine.operators import FROM_NUMPY
 from minigrad.engine.recording import apply
-from minigrad.engine.table import CONSTANT, RULES, Row
+from minigrad.engine.table import CONSTANT, RULES, KernelRow, Row
 from minigrad.engine.tensor import Tensor
 
 # ---------------------------------------------------------------- 1-4: accumulation and order
@@ -366,6 +366,21 @@ def test_26_a_change_of_the_value_that_a_rule_reads_is_refused_by_name():
         y.mul_(2.0)
     with refuses(RuntimeError, "exp", "the result", "changed in place"):
         loss.backward()
+
+
+def test_a_rule_that_takes_all_in_one_reads_all():
+    x, y = leaf_of(2.0), leaf_of(3.0)
+    rules = (lambda *given: given[0] * given[3], lambda *given: given[0] * given[2])
+    with row_of(np.multiply, Row(np.multiply, rules)):
+        (x * y).backward()
+    assert (x.grad.item(), y.grad.item()) == (3.0, 2.0)
+
+    def doubled(*given):
+        return [2 * given[0] * given[1]]  # y, the value
+
+    with row_of(np.tanh, KernelRow(None, lambda a: (np.tanh(a), None), doubled)):
+        z = mg.tanh(leaf_of(1.0))
+        assert z.node.y is not None
 
 
 def test_26_a_change_of_what_no_rule_reads_does_no_harm():
