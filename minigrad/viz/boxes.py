@@ -11,6 +11,7 @@ from os.path import commonprefix
 import numpy as np
 
 from minigrad.engine.graph import Value
+from minigrad.gradcheck.rule_source import is_elementwise
 from minigrad.viz.replay import path_of
 
 
@@ -53,8 +54,7 @@ def is_setting(op, constant):
     """Is this argument of an op no value but a setting, such as a shape or an axis? A number is a value to elementwise functions only."""
     if constant.kind != "constant" or isinstance(constant.value, np.ndarray):
         return False
-    elementwise = isinstance(op.node.fun, np.ufunc) or op.node.fun is np.where
-    return not elementwise or not isinstance(constant.value, (int, float, np.generic))
+    return not is_elementwise(op.node.fun) or not isinstance(constant.value, (int, float, np.generic))
 
 
 class Layout:

@@ -13,6 +13,7 @@ import numpy as np
 from minigrad.engine import array_functions
 from minigrad.engine.graph import Node, Value, name_of, oldest_first
 from minigrad.engine.tensor import Tensor
+from minigrad.gradcheck.rule_source import is_elementwise
 from minigrad.modes import Mode, current_module, definitions, tracing
 from minigrad.nn import Module, Parameter
 
@@ -27,14 +28,6 @@ REDUCTIONS = {
     np.argmax,
     np.argmin,
     array_functions.norm,
-}
-ELEMENTWISE = {
-    array_functions.sigmoid,
-    array_functions.erf,
-    array_functions.erfc,
-    array_functions.softplus,
-    array_functions.relu,
-    array_functions.quotient,
 }
 
 
@@ -112,9 +105,7 @@ def _step(path, op, arrays, value, held, keep_value):
 
 def _inputs(op, args):
     """The arguments that are values, not settings such as an axis: arrays, and for elementwise functions numbers too."""
-    kinds = (
-        (np.ndarray, np.generic, float, int) if isinstance(op, np.ufunc) or op is np.where else (np.ndarray,)
-    )
+    kinds = (np.ndarray, np.generic, float, int) if is_elementwise(op) else (np.ndarray,)
     return [a for a in _flat(args) if isinstance(a, kinds)]
 
 
@@ -126,8 +117,7 @@ def flops(op, arrays, value):
         return 2 * value.size * np.shape(arrays[0])[-1]
     if op in REDUCTIONS:
         return int(np.size(arrays[0]))
-    floats = value.dtype.kind == "f"
-    return value.size if floats and (isinstance(op, np.ufunc) or op in ELEMENTWISE) else 0
+    return value.size if value.dtype.kind == "f" and is_elementwise(op) and op is not np.where else 0
 
 
 LEGEND = """· is one op, a row without it a module, (again) one that ran before. No FLOPs: numbers are only moved, chosen or compared. No bytes:

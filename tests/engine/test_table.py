@@ -23,6 +23,7 @@ from minigrad.gradcheck import gradcheck
 from minigrad.gradcheck.mutations import run as mutations
 from minigrad.gradcheck.mutations.run import FLAT, judge_engine, noticed, why_equivalent
 from minigrad.gradcheck.mutations.spoiling import ENGINES, mutants
+from minigrad.gradcheck.rule_source import is_elementwise
 from minigrad.gradcheck.samples.ops import SAMPLES, draw, sine_and_cosine
 from minigrad.gradcheck.samples.squares import SQUARE
 
@@ -658,6 +659,12 @@ def test_rules_use_no_name_that_means_one_thing_in_numpy_and_another_in_torch():
     ]
     # NumPy's own function means NumPy's meaning
     assert {ast.unparse(node) for node in used} <= {"np.transpose"}
+
+
+def test_which_functions_are_elementwise_is_read_from_their_rules():
+    others = {name_of(fun) for fun in ROWS if is_elementwise(fun) and not isinstance(fun, np.ufunc)}
+    assert others == set("quotient sigmoid erf erfc softplus relu where sine_and_cosine".split())
+    assert not is_elementwise(np.matmul) and not is_elementwise(np.argmax)
 
 
 # ---------------------------------------------------------------- spoiled rules must be caught

@@ -8,8 +8,9 @@ shapes) are left alone: they decide where a number goes, not what it is.
 
 import ast
 import copy
-import inspect
 import types
+
+from minigrad.gradcheck.rule_source import helpers, syntax_tree
 
 PLACES = {
     "axis",
@@ -29,8 +30,8 @@ PLACES = {
 
 def without_a_term(fun):
     """(what was dropped, the function without it) for each term of a rule and of the helpers beside it that it calls."""
-    for name, part in [(None, fun), *_helpers(fun)]:
-        tree = _source(part)
+    for name, part in [(None, fun), *helpers(fun).items()]:
+        tree = syntax_tree(part)
         if tree is None:
             continue
         for site in range(len(_sites(tree))):
@@ -41,43 +42,7 @@ def without_a_term(fun):
 
 def is_readable(fun):
     """Can the source of a rule be had and compiled again?"""
-    return _source(fun) is not None
-
-
-def _helpers(fun):
-    """Functions of the same file that the rule calls."""
-    names = dict.fromkeys(fun.__code__.co_names)
-    found = [(name, fun.__globals__.get(name)) for name in names]
-    return [
-        (n, f)
-        for n, f in found
-        if isinstance(f, types.FunctionType)
-        and f.__globals__ is fun.__globals__
-        and f.__module__ == fun.__module__
-    ]
-
-
-def _source(fun):
-    """The syntax tree of a function; None where it has a closure or no source."""
-    if not isinstance(fun, types.FunctionType) or fun.__closure__:
-        return None
-    try:
-        tree = ast.parse(inspect.getsource(inspect.getmodule(fun)))
-    except (OSError, TypeError):
-        return None
-    code = fun.__code__
-    same_line = [
-        n
-        for n in ast.walk(tree)
-        if isinstance(n, (ast.Lambda, ast.FunctionDef)) and n.lineno == code.co_firstlineno
-    ]
-    spans = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
-    inside = [
-        n
-        for n in same_line
-        if all((n.lineno, n.col_offset) <= s <= (n.end_lineno, n.end_col_offset) for s in spans)
-    ]
-    return min(inside, key=lambda n: (n.end_lineno, n.end_col_offset), default=None)
+    return syntax_tree(fun) is not None
 
 
 def _sites(tree):
