@@ -3,6 +3,8 @@
 Each function returns the exception or the text; who calls it raises.
 """
 
+import sys
+
 import numpy as np
 
 from minigrad.engine.graph import name_of
@@ -15,6 +17,21 @@ class Missing(AttributeError):
         from minigrad.pytorch.absent import sentence
 
         return sentence(*self.args)
+
+
+class OldPaths:
+    """Finds no module, and is asked last: raises ModuleNotFoundError for a path that a module had before, with its new one."""
+
+    def find_spec(name, path=None, target=None):
+        if name.startswith(("minigrad.", "models.")):
+            from minigrad.pytorch.moved import MOVED
+
+            if name in MOVED:
+                # without name=: `from minigrad import trainer` would pass over an error that bears the name asked for
+                raise ModuleNotFoundError(f"{name} is {MOVED[name]} now.")
+
+
+sys.meta_path.append(OldPaths)
 
 
 LEAVES_THE_GRAPH = (

@@ -1,1 +1,1 @@
-"""What errors and the page "coming from PyTorch" read: what is absent, what differs, and which word was meant."""
+"""What errors and the page "coming from PyTorch" read: what is absent, what differs, what moved, and which word was meant."""

@@ -6,6 +6,7 @@ import fnmatch
 import importlib.util
 import sys
 
+from minigrad.pytorch.moved import MOVED
 from minigrad.pytorch.words import meant
 
 PYTORCHS = {"minigrad": "torch", "minigrad.nn": "nn", "minigrad.nn.functional": "F", "minigrad.optim": "optim", "minigrad.optim.lr_scheduler": "lr_scheduler",
@@ -88,6 +89,8 @@ ON_OBJECTS = [  # what no module can say of: methods
 
 def sentence(place, name):
     """What to say when `name` is asked of the module `place`, which does not have it."""
+    if f"{place}.{name}" in MOVED:
+        return f"{place}.{name} is {MOVED[f'{place}.{name}']} now."
     missing = f"{place} has no {name!r}"
     for where, names, way_out in ABSENT:
         if where == place and any(fnmatch.fnmatchcase(name, one) for one in names.split()):

@@ -3,8 +3,10 @@
 import copy
 import os
 import pickle
+import re
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import minigrad as mg
 from minigrad import functional as F
 from minigrad.engine.table import Row
 from minigrad.gradcheck import GradcheckError, gradcheck
+from minigrad.pytorch.moved import MOVED
 
 attend = F.scaled_dot_product_attention
 TRUE = np.ones((2, 2), bool)
@@ -370,3 +373,28 @@ def test_a_reader_that_goes_away_is_no_mistake(words, tmp_path):
     door.stdout.close()
     assert door.stderr.read() == "" and door.wait() == 141
     door.stderr.close()
+
+
+# ---------------------------------------------------------------- modules that moved
+
+
+@pytest.mark.parametrize("old, new", MOVED.items())
+def test_an_old_path_is_answered_by_the_new_one_which_exists(old, new):
+    package, _, name = old.rpartition(".")
+    sentence = re.escape(f"{old} is {new} now.")
+    with pytest.raises(ModuleNotFoundError, match=sentence):
+        import_module(old)
+    if not hasattr(import_module(package), name):  # minigrad.operators is there, under its old name too
+        with pytest.raises(ModuleNotFoundError, match=sentence):
+            exec(f"from {package} import {name}")
+    if "__getattr__" in vars(import_module(package)) and not hasattr(import_module(package), name):
+        with pytest.raises(AttributeError, match=sentence):
+            getattr(import_module(package), name)
+    folder, *files = re.findall(r"[\w.]+", new)
+    for module in [folder, *(f"{folder}.{file}" for file in files)]:
+        import_module(module)
+
+
+def test_other_missing_modules_are_reported_by_python():
+    with pytest.raises(ModuleNotFoundError, match="No module named 'minigrad.nothing'"):
+        import_module("minigrad.nothing")
