@@ -14,7 +14,10 @@ from minigrad.viz.dot import DARK, FONT, LIGHT, Look
 from minigrad.viz.replay import replay
 
 SMALL = 40  # up to so many boxes values and gradients are shown, over it shapes
-INSTALL = "Nothing here draws DOT: install Graphviz (its program dot), or run `pip install graphviz-pure`, which needs nothing else."
+INSTALL = (
+    "No program here draws graphs. On Linux, macOS and Windows (x86-64 or ARM64) run `pip install graphviz-pure`; "
+    "elsewhere install Graphviz (https://graphviz.org/download), and put its program dot on the path."
+)
 
 
 def graph(y, model=None, depth=None, names=None, gradient=None, backward=True, direction=None, most=120):
@@ -154,7 +157,7 @@ class Drawing:
         how = (
             'save("graph.svg") writes it, .png and .dot too'
             if renderer()
-            else f'{INSTALL} save("graph.dot") writes its text'
+            else f'{INSTALL} save("graph.dot") writes its DOT source'
         )
         return f"<Drawing: {how}.{' ' * bool(self.caption)}{self.caption}>"
 
@@ -181,7 +184,7 @@ class Drawing:
     def save(self, path):
         """Write the picture, as the name's end says: .svg, .png, whatever the renderer can, or .dot for the text. Returns the path.
 
-        Where nothing draws, the text is written beside, as .dot, and a warning says what to install.
+        Where no program draws, the DOT source is written instead, as .dot, and a warning says what to install.
         """
         path = Path(path)
         kind = path.suffix[1:].lower()
@@ -191,7 +194,7 @@ class Drawing:
             )
         if kind not in ("dot", "gv") and renderer() is None:
             path = path.with_suffix(".dot")
-            warnings.warn(f"{INSTALL} The drawing's text is in {path} meanwhile.", stacklevel=2)
+            warnings.warn(f"{INSTALL} Until then the drawing's DOT source is in {path}.", stacklevel=2)
         if path.suffix.lower() in (".dot", ".gv"):
             path.write_text(self.source, encoding="utf-8", newline="\n")
         else:

@@ -1,11 +1,11 @@
 """What this machine has, what is missing for the course, and how to get it. Knows packages and files, no lesson."""
 
 import importlib.util
-import shutil
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from minigrad.viz.graph import INSTALL, renderer
 from tutorials.runner import isolation
 from tutorials.runner.lessons import lessons
 
@@ -119,15 +119,7 @@ def helpful():
             "Jupyter: pip install jupyterlab to open lesson.ipynb; VS Code opens it too; or run lesson.py",
         )
     )
-    dot = shutil.which("dot") or importlib.util.find_spec("graphviz_pure")
-    yield (
-        ("ok", "a renderer for graphs")
-        if dot
-        else (
-            "without",
-            'Graphviz\' dot: pip install -e ".[draw]" draws graphs without it; else you get their text',
-        )
-    )
+    yield ("ok", "a program that draws graphs") if renderer() else ("without", INSTALL)
     yield (
         ("ok", "PyTorch, to compare with")
         if importlib.util.find_spec("torch")
