@@ -74,7 +74,7 @@ def repeated(recipe, options):
             words.append(name + shlex.quote(str(relative(value))))
     words.append(f"--seed {options.seed}")
     words += [f"--threads {options.threads} --share {options.share}"] * (options.threads > 1)
-    return " ".join([f"mpiexec -n {options.ranks.size}", *words, "--distributed"] if options.ranks else words)
+    return options.ranks.command(" ".join(words))
 
 
 def relative(value):
@@ -121,7 +121,7 @@ def start(options, recipes):
             )
     if options.tensorboard:
         check_installed()
-    if options.ranks and options.ranks.rank:
+    if options.ranks.rank:
         return follow(Training(recipe, model, sharing=options.ranks), options)
     folder = open_folder(options.out, recipe.name)
     with threads_at_work(options, recipe, model) as sharing:
@@ -137,11 +137,10 @@ def start(options, recipes):
 def resume(options, recipes):
     """Go on with the run in a folder as if it had never been left; returns the exit status."""
     say, ranks = speaker(options), options.ranks
-    if ranks and ranks.rank:
+    if ranks.rank:
         return follow_resumed(options, recipes)
     run = take_up(RunFolder(options.resume), recipes, options.steps, options.lr, say, warn)
-    if ranks:
-        ranks.hand_on(run and (run.config, run.checkpoint and run.checkpoint.state))
+    ranks.hand_on(run and (run.config, run.checkpoint and run.checkpoint.state))
     if run is None:
         return 0
     run.config["saving"] = saved_when(options, run.config.get("saving"))
@@ -150,9 +149,9 @@ def resume(options, recipes):
         run.folder.write_config(run.config)
     options.threads, options.share = (
         run.config["threads"],
-        "products" if ranks else run.config["share"] or "auto",
+        "products" if options.distributed else run.config["share"] or "auto",
     )
-    with threads_at_work(options, run.training.recipe, run.training.model) as run.training.sharing:
+    with threads_at_work(options, run.training.recipe, run.training.model) as run.training.workers:
         return carry_on(run, load_models("attended").attended, say)
 
 
@@ -221,9 +220,8 @@ def introduce(recipe, model, seed, folder, say):
 
 @contextlib.contextmanager
 def threads_at_work(options, recipe, model):
-    """Let that many threads compute; yields a Sharing if they share batches, None if they share matrix products. Where ranks share
-    batches, their Ranks."""
-    if options.ranks:
+    """Let that many threads compute; yields the workers: a Sharing if the threads share batches."""
+    if options.distributed:
         if options.share == "batch" and options.threads > 1:
             raise UsageError(
                 "with --distributed the processes share each batch, so threads can share matrix products only; leave out --share batch."
@@ -239,7 +237,7 @@ def threads_at_work(options, recipe, model):
             yield sharing
     else:
         with blas_threads(options.threads):
-            yield None
+            yield options.ranks
 
 
 def choose_fastest(options, seconds):

@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 
-from minigrad.training.loop import TrainingError
+from minigrad.training.loop import TrainingError, Workers
 from minigrad.training.ranks import Ranks
 from minigrad.training.signals import NAMES
 
@@ -28,13 +28,13 @@ def one_voice():
 
 @contextlib.contextmanager
 def job(wanted, say=print):
-    """`with job(options.distributed) as ranks:` gives the Ranks of this job, None where not wanted. A mistake on any rank ends them
-    all, with a sentence."""
+    """`with job(distributed) as workers:` gives the Ranks of this job, or the lone Workers where not wanted. A mistake on any rank ends
+    them all, with a sentence."""
     started = _from_mpiexec("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
     if not wanted and started > 1:
         raise TrainingError(f"mpiexec has started {started} processes, and without --distributed each would train a model of its own; add --distributed.")  # fmt: skip
     if not wanted:
-        yield None
+        yield Workers()
         return
     comm = world()
     alone = "One process trains, with nobody to share with. To start two: mpiexec -n 2 python -m minigrad.train ... --distributed"
@@ -54,7 +54,7 @@ def job(wanted, say=print):
 
 def part(ranks):
     """Wait until all are here, asleep: rank 0 may still test and draw. If one left the training early, the job ends."""
-    if not ranks.ended and ranks.size > 1:
+    if not ranks.ended and ranks.parts > 1:
         abort(ranks.comm, 130)
     request = ranks.comm.Ibarrier()
     while not request.Test():

@@ -28,6 +28,48 @@ class NotFinite(TrainingError):
     """The loss or the gradient is a NaN or an inf. Nothing of the step was applied: the state is that before it."""
 
 
+class Workers:
+    """Who computes the gradients of a batch: this process, alone. Several do it as Sharing (threads.py) and Ranks (ranks.py), which answer
+    the same calls, so a training does not ask who its workers are.
+
+    parts   how many parts each batch is computed in        rank   rank 0 shows and saves; the others follow it
+    """
+
+    parts, rank = 1, 0
+
+    def backward(self, recipe, model, batch):
+        """Leave the batch's gradients in the parameters' `.grad`, in place of what was there; returns the loss, as a number."""
+        loss = recipe.loss(model, batch)
+        if not isinstance(loss, Tensor):
+            raise TrainingError(
+                f"The recipe's loss(model, batch) must give a Tensor, computed from what the model gives, and gave {loss!r:.60}."
+            )
+        if loss.numel() != 1:
+            raise TrainingError(
+                f"The recipe's loss has shape {loss.shape}; training needs a single number, such as its .mean()."
+            )
+        if not loss.requires_grad:
+            raise TrainingError(
+                "The recipe's loss has no history, so there is no gradient: compute it from the model's output, without no_grad, .data or .item()."
+            )
+        number = loss.item()
+        if math.isfinite(number):
+            loss.backward()
+        return number
+
+    def stop(self, asked, over):
+        """Return whether to stop after this step: `asked` if a signal came, `over` if it was the last step anyway."""
+        return bool(asked)
+
+    def command(self, command):
+        """Return the command line that starts these workers with a command of minigrad.train."""
+        return command
+
+    def hand_on(self, value):
+        """Return rank 0's value, on every rank."""
+        return value
+
+
 ROW = ("step", "loss", "lr", "gradient norm", "seconds")  # what every row holds
 
 
@@ -38,7 +80,7 @@ def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0, sharing=Non
                     every `evaluate_every` steps (the recipe's, if not given) and at the last, "peak memory MB", its figures and
                     "samples"
     clip            the longest gradient allowed, all parameters taken together (see Recipe.clip)
-    sharing         a Sharing (threads.py), if threads are to share each batch
+    sharing         the Workers that compute each batch, such as a Sharing (threads.py); None: this process alone
     Raises TrainingError where the loss is not a number, or a batch is empty. KeyboardInterrupt passes through.
     """
     rows = []
@@ -57,7 +99,7 @@ class Training:
 
     def __init__(self, recipe, model, clip=1.0, sharing=None):
         keep_freed_memory()
-        self.recipe, self.model, self.clip, self.sharing = recipe, model, clip, sharing
+        self.recipe, self.model, self.clip, self.workers = recipe, model, clip, sharing or Workers()
         self.optimizer, self.schedule = recipe.optimizer(model)
         self.done, self.seconds = 0, 0.0
         self._batch, self._before = None, random.get_state()
@@ -120,7 +162,7 @@ class Training:
     def _gradients(self, batch, before):
         """(the loss, the length of the gradient) of a batch; the gradients are left in the parameters."""
         _check(batch, self.done)
-        backward = self.sharing.backward if self.sharing else _backward
+        backward = self.workers.backward
         loss = (
             backward_in_parts(self.recipe, self.model, cut(self.recipe, batch, self.times), backward)
             if self.times > 1
@@ -134,9 +176,7 @@ class Training:
     def _why(self, what, value, before):
         """The sentences of a step that gave no number."""
         random.set_state(before)
-        # Sharing has the one, Ranks the other
-        workers = getattr(self.sharing, "threads", None) or getattr(self.sharing, "size", 1)
-        found = first_bad(self.recipe, self.model, self.batch(self.done), self.times, workers)
+        found = first_bad(self.recipe, self.model, self.batch(self.done), self.times, self.workers.parts)
         return f"{what} became {value} at step {self.done + 1}. {found} Most often the learning rate is too high: try {lower_rate(self.recipe)}, or more warmup. Nothing of this step was applied."  # fmt: skip
 
     def evaluate(self):
@@ -252,24 +292,3 @@ def _check(batch, step):
 def lower_rate(recipe):
     """The option for a third of a recipe's learning rate."""
     return f"--lr {recipe.settings.get('lr', 1e-3) / 3:.1g}"
-
-
-def _backward(recipe, model, batch):
-    """The loss of a batch, as a number; its gradients are left in the parameters."""
-    loss = recipe.loss(model, batch)
-    if not isinstance(loss, Tensor):
-        raise TrainingError(
-            f"The recipe's loss(model, batch) must give a Tensor, computed from what the model gives, and gave {loss!r:.60}."
-        )
-    if loss.numel() != 1:
-        raise TrainingError(
-            f"The recipe's loss has shape {loss.shape}; training needs a single number, such as its .mean()."
-        )
-    if not loss.requires_grad:
-        raise TrainingError(
-            "The recipe's loss has no history, so there is no gradient: compute it from the model's output, without no_grad, .data or .item()."
-        )
-    number = loss.item()
-    if math.isfinite(number):
-        loss.backward()
-    return number

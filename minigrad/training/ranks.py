@@ -18,21 +18,21 @@ from minigrad import random
 from minigrad.engine.backward import grad
 from minigrad.engine.graph import clock
 from minigrad.engine.tensor import Tensor
-from minigrad.training.loop import TrainingError
+from minigrad.training.loop import TrainingError, Workers
 
 BUCKET_BYTES = 2**20  # gradients travel in pieces of about this size: see "Buckets" in lesson 19
 CHECK_EVERY = 100  # steps between two looks at whether all ranks still have the same weights
 
 
-class Ranks:
+class Ranks(Workers):
     """`with Ranks(comm) as ranks: loss = ranks.backward(recipe, model, batch)` leaves in every rank's `.grad` what
-    recipe.loss(model, batch).backward() would in one process, to rounding: the interface of sharing.Sharing.
+    recipe.loss(model, batch).backward() would in one process, to rounding.
 
     Every rank calls it with the whole batch, which depends on the step and the seed only, so no data travels.
     """
 
     def __init__(self, comm, bucket_bytes=BUCKET_BYTES, check_every=CHECK_EVERY):
-        self.comm, self.rank, self.size = comm, comm.Get_rank(), comm.Get_size()
+        self.comm, self.rank, self.parts = comm, comm.Get_rank(), comm.Get_size()
         self.bucket_bytes, self.check_every, self.steps = bucket_bytes, check_every, 0
         self._model = self._buckets = None
         self.ended = False  # do all ranks know that the training has ended?
@@ -47,7 +47,6 @@ class Ranks:
             comm.Free()
 
     def backward(self, recipe, model, batch):
-        """The loss of the batch, as a number; gradients are left in the parameters' `.grad`, in place of what was there."""
         if model is not self._model:
             self.begin(model)
         self._waiting, self._under_way = list(self._buckets), []
@@ -56,7 +55,7 @@ class Ranks:
         before = random.get_state()["streams"]
         loss, moved = 0.0, {}
         with random.as_worker(self.rank):
-            parts = recipe.shares(batch, self.size)
+            parts = recipe.shares(batch, self.parts)
             # else the batch has fewer examples than there are ranks, and this one adds nothing
             if self.rank < len(parts):
                 loss = self._backward_part(recipe, model, parts)
@@ -74,25 +73,29 @@ class Ranks:
             np.copyto(tensor.data, array)
             tensor.writes[0] = next(clock)
         parameters = [p for p in model.parameters() if p.requires_grad]
-        self._model, self._buckets = model, buckets_of(parameters[::-1], self.bucket_bytes, self.size)
+        self._model, self._buckets = model, buckets_of(parameters[::-1], self.bucket_bytes, self.parts)
         self._bucket_of = {p: bucket for bucket in self._buckets for p in bucket.places}
 
-    def over(self, asked, over):
-        """Whether the training ends after this step: it is over, or a rank was asked to stop. All ranks ask, and all hear the same."""
+    def stop(self, asked, over):
+        """Return whether a rank was asked to stop or the training is over. All ranks call it, and all get the same answer."""
         self.ended = any(self.comm.allgather(bool(asked or over)))
         return self.ended
 
+    def command(self, command):
+        return f"mpiexec -n {self.parts} {command} --distributed"
+
     def hand_on(self, value):
-        """Rank 0's value, on every rank; after None there is nothing to do."""
+        """Return rank 0's value, on every rank; None ends the job."""
         value = self.comm.bcast(value, root=0)
         self.ended = value is None
         return value
 
     def follow(self, training):
-        """What the others do while rank 0 shows and saves: the same steps, to the same end."""
+        """What the others do while rank 0 shows and saves: the same steps, to the same end; returns the exit status."""
         for _ in training.rows():
-            if self.over(False, training.over):
+            if self.stop(False, training.over):
                 break
+        return 0
 
     # ------------------------------------------------------------ a step
 

@@ -17,7 +17,6 @@ from minigrad.training.figures import environment
 from minigrad.training.folder import RunFolder
 from minigrad.training.health import Health, sick_weights
 from minigrad.training.loop import NotFinite, Training, TrainingError, lower_rate
-from minigrad.training.ranks import Ranks
 from minigrad.training.signals import Interruption
 from minigrad.training.tensorboard import Events, NotInstalled
 from minigrad.viz.pictures import lower_is_better
@@ -106,11 +105,7 @@ def learn(training, show, checkpoints, stop):
     for row in training.rows():
         show(row)
         checkpoints.after(row)
-        if (
-            training.sharing.over(stop.asked, training.over)
-            if isinstance(training.sharing, Ranks)
-            else stop.asked
-        ):
+        if training.workers.stop(stop.asked, training.over):
             break
     return checkpoints.save() or checkpoints.weights_of == training.done
 
@@ -175,8 +170,7 @@ def kept_or_not(run):
 
 
 def again(run):
-    command, ranks = f"python -m minigrad.train --resume {shlex.quote(str(run.folder))}", run.training.sharing
-    return f"mpiexec -n {ranks.size} {command} --distributed" if isinstance(ranks, Ranks) else command
+    return run.training.workers.command(f"python -m minigrad.train --resume {shlex.quote(str(run.folder))}")
 
 
 def surroundings(threads):

@@ -14,14 +14,15 @@ from minigrad import random
 from minigrad.engine.backward import grad
 from minigrad.engine.tensor import Tensor
 from minigrad.machine import blas_threads
+from minigrad.training.loop import Workers
 
 
-class Sharing:
+class Sharing(Workers):
     """`with Sharing(threads) as sharing: loss = sharing.backward(recipe, model, batch)` leaves in every `.grad` what
     recipe.loss(model, batch).backward() would, to rounding. Added up in a fixed order: the same threads give the same bits."""
 
     def __init__(self, threads):
-        self.threads, self._pool, self._blas = threads, ThreadPoolExecutor(threads), blas_threads(1)
+        self.parts, self._pool, self._blas = threads, ThreadPoolExecutor(threads), blas_threads(1)
 
     def __enter__(self):
         self._blas.__enter__()
@@ -32,8 +33,7 @@ class Sharing:
         return self._blas.__exit__(*error)
 
     def backward(self, recipe, model, batch):
-        """The loss of the batch, as a number; gradients are left in the parameters' `.grad`, in place of what was there."""
-        parts = recipe.shares(batch, self.threads)
+        parts = recipe.shares(batch, self.parts)
         counts = [recipe.count(part) for part in parts]
         weights = [count / max(1, sum(counts)) for count in counts]
         parameters = [p for p in model.parameters() if p.requires_grad]

@@ -121,7 +121,7 @@ def corners(ranks):
     )
     found["one example"] = one_example(ranks)
     found["small buckets"] = small_buckets(ranks)
-    found["over"] = [ranks.over(world().rank == 1, False), ranks.over(False, False)]
+    found["over"] = [ranks.stop(world().rank == 1, False), ranks.stop(False, False)]
     try:
         with mg.no_grad():
             model["odd"].weight.data[...] += world().rank
