@@ -24,8 +24,7 @@ from minigrad.gradcheck.mutations import run as mutations
 from minigrad.gradcheck.mutations.run import FLAT, judge_engine, noticed, why_equivalent
 from minigrad.gradcheck.mutations.spoiling import ENGINES, mutants
 from minigrad.gradcheck.rule_source import is_elementwise
-from minigrad.gradcheck.samples.ops import SAMPLES, draw, sine_and_cosine
-from minigrad.gradcheck.samples.squares import SQUARE
+from minigrad.gradcheck.samples.ops import SAMPLES, draw, sine_and_cosine, squares
 
 ROWS = {fun: row for fun, row in RULES.items() if row is not CONSTANT}
 KERNELS = {fun: row for fun, row in ROWS.items() if isinstance(row, KernelRow)}
@@ -57,7 +56,7 @@ def run(sample, dtype=np.float64):
 @functools.cache
 def reached():
     """For each function the samples that record it and the arguments that want a gradient there."""
-    return mutations.reached([*SAMPLES, *SQUARE])
+    return mutations.reached([*SAMPLES, *squares()])
 
 
 def test_every_row_of_the_table_is_reached_by_a_sample():

@@ -557,7 +557,7 @@ def test_nearly_all_mutants_are_caught_and_diagnosed_rightly():
     funs = [np.multiply, np.true_divide, np.power, np.tanh, np.matmul, np.where, np.amax, np.prod,
             F.softmax.kernel.forward, F.linear.kernel.forward,
             F.normalized.kernel.forward, np.reshape, graph.take_item, np.linalg.solve]  # fmt: skip
-    found = mutations.reached([*SAMPLES, *mutations.SQUARE])
+    found = mutations.reached([*SAMPLES, *mutations.squares()])
     verdicts = [
         mutations.judge(m, found[fun][0]) for fun in funs for m in spoiling.mutants(fun, found[fun][1])
     ]

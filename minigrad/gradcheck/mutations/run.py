@@ -26,8 +26,7 @@ from minigrad.gradcheck.mutations.spoiling import (
     table_with,
     unreadable,
 )
-from minigrad.gradcheck.samples.ops import SAMPLES
-from minigrad.gradcheck.samples.squares import SQUARE
+from minigrad.gradcheck.samples.ops import SAMPLES, squares
 
 # The names of the hypotheses that are right for what was done. A dropped term has several: each says which kind is missing;
 # and a term that is dropped from an exponent, as b of exp(a - b), is a missing factor.
@@ -169,7 +168,7 @@ def _same_values(mutant, error):
 
 def run():
     """All mutants; returns the Verdicts of the rules' and the engine's."""
-    found, verdicts = reached([*SAMPLES, *SQUARE]), []
+    found, verdicts = reached([*SAMPLES, *squares()]), []
     for fun in rows():
         tried, needed = found.get(fun, ([], set()))
         verdicts += [judge(mutant, tried) for mutant in mutants(fun, needed)]
@@ -203,7 +202,7 @@ def judge_engine(what):
 def main():
     """Run all mutants and print what became of them; 1 if one went unnoticed."""
     began = time.perf_counter()
-    wrong = [s.name for s in [*SAMPLES, *SQUARE] if any(complaint(s, order) for order in (1, 2))]
+    wrong = [s.name for s in [*SAMPLES, *squares()] if any(complaint(s, order) for order in (1, 2))]
     if wrong:
         print(
             f"Nothing can be said while samples fail with nothing spoiled: {', '.join(wrong)}. Run python -m "

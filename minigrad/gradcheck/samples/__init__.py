@@ -12,13 +12,14 @@ from minigrad.engine.tensor import Tensor
 
 @dataclass
 class Sample:
-    """One thing to check: make(rng) gives (fun, inputs), all in float64."""
+    """One thing to check: make(rng) gives (fun, inputs), all in float64; square(rng) the same with 3 x 3 matrices as inputs."""
 
     group: str
     name: str
     make: object
     fast: bool = False
     second: bool = True
+    square: object = None
 
 
 def leaf(array):

@@ -39,7 +39,34 @@ def _apart(rng, shape):
 
 
 def case(name, fun, *specs, group="op", second=True):
-    SAMPLES.append(Sample(group, name, lambda rng: (fun, [draw(rng, spec) for spec in specs]), second=second))
+    def make(rng, spec_of=lambda spec: spec):
+        return fun, [draw(rng, spec_of(spec)) for spec in specs]
+
+    SAMPLES.append(Sample(group, name, make, second=second, square=lambda rng: make(rng, squared)))
+
+
+def squared(spec):
+    """The description of a 3 x 3 matrix of the same kind."""
+    if not isinstance(spec, tuple):
+        return spec
+    return (spec[0], (3, 3)) if spec and isinstance(spec[0], str) else (3, 3)
+
+
+def squares():
+    """The ops and kernels once more, at 3 x 3 matrices, if they can be computed of them: transposing a gradient by mistake keeps
+    its shape only there."""
+    tried = [Sample("square", s.name, s.square) for s in SAMPLES if s.group in ("op", "kernel")]
+    return [sample for sample in tried if _is_differentiable(sample)]
+
+
+def _is_differentiable(sample):
+    fun, inputs = sample.make(np.random.default_rng(0))
+    try:
+        with np.errstate(all="ignore"):
+            fun(*inputs).sum().backward()
+    except (ValueError, IndexError, TypeError, AssertionError):
+        return False
+    return True
 
 
 def both_tiers(name, fun, *specs):
@@ -103,6 +130,7 @@ case("clip", lambda x, y: mg.clip(x, -0.5, y) * x, ("apart", (3, 4)), (3, 1))
 case("maximum", mg.maximum, ("apart", (3, 4)), (3, 1))
 case("minimum", mg.minimum, ("apart", (3, 4)), (3, 1))
 case("where", lambda x, y: mg.where(np.eye(3, 4) > 0, x * x, y), (3, 4), (4,))
+case("where, of a matrix", lambda x, y: mg.where(np.tri(3) > 0, x, y), (3, 3), (3, 3))
 case("where, method", lambda x, y: x.where(np.eye(3, 4) > 0, y) ** 2, (3, 4), (4,))
 case("masked_fill", lambda x: x.masked_fill(np.eye(3, 4) > 0, 2.0), (3, 4))
 case("tril", lambda x: mg.tril(x, 1), (2, 3, 4))
@@ -140,6 +168,7 @@ case("tile, repeat", lambda x: x.tile(2) * x.repeat(1, 2), (3, 4))
 case("repeat_interleave", lambda x: x.repeat_interleave(2, 1).sum(1)[:2] * x.repeat_interleave(mg.tensor([2, 0, 1]), 0)[1:].sum(1), (3, 4))
 case("meshgrid", lambda x, y: mg.meshgrid(x, y)[0] * mg.meshgrid(x, y)[1] ** 2, (3,), (4,))
 case("split, chunk, unbind", lambda x: x.split([1, 3], 1)[1] ** 2 * x.chunk(2, 1)[0].sum() + x.unbind(1)[0][:, None] ** 2, (3, 4))
+case("split, one piece", lambda x: x.split([3, 0])[0] ** 2, (3, 3))
 case("tensor_split", lambda x: x.tensor_split(3, 1)[0] * x.tensor_split([1, 3], 1)[1], (3, 4))
 case("pad", lambda x: np.pad(x, ((1, 0), (2, 1)), constant_values=2.0) ** 2, (2, 3))
 case("diagonal, diag", lambda x: x.diagonal(1) * x.diag()[:2] + x.mT.diag(-1).diag(1).sum(1)[:2], (3, 3))
@@ -182,6 +211,16 @@ case("matrix_power", lambda x: mg.matrix_power(x, 3) + mg.matrix_power(x, 0), (3
 for _ord in (None, "fro", 1, -1, np.inf, -np.inf):
     case(f"linalg.norm, {_ord}", lambda x, ord=_ord: linalg.norm(x, ord) + linalg.matrix_norm(x, ord or 1) + linalg.vector_norm(x, 4), ("apart", (3, 4)))
 
+# alone, with nothing that would hide a gradient rounded to float32
+case("cast, alone", lambda x: x.clone(), (3, 4))
+case("remainder, alone", mg.remainder, ("apart", (3, 4)), ("positive", (4,)))
+case("amax, alone", lambda x: mg.amax(x, 1), ("apart", (3, 4)))
+case("norm, alone", lambda x: mg.norm(x, 2, 1), (3, 4))
+case("cumsum, alone", lambda x: mg.cumsum(x, 0), (3, 4))
+case("slogdet, alone", lambda x: mg.slogdet(x).logabsdet, (3, 3))
+case("cholesky, alone", lambda x: mg.cholesky(x + x.mT + 9 * np.eye(3, dtype=x.dtype)), (3, 3))
+case("take_item, alone", lambda x: apply(sine_and_cosine, x)[0], (3, 4))
+
 # ---------------------------------------------------------------- functional and kernels
 
 TARGETS = np.array([1, 0, 3, -100])
@@ -195,6 +234,7 @@ both_tiers("softmax, last axis", F.softmax, (2, 3, 4))
 both_tiers("log_softmax", lambda x: F.log_softmax(x, 1), (3, 4))
 case("logsumexp", lambda x: F.logsumexp(x, 0), (3, 4), group="function")
 both_tiers("cross_entropy", lambda x: F.cross_entropy(x, TARGETS), (4, 5))
+both_tiers("cross_entropy, as many as classes", lambda x: F.cross_entropy(x, np.array([0, 2, 1])), (3, 3))
 both_tiers("cross_entropy, smoothed", lambda x: F.cross_entropy(x, TARGETS, label_smoothing=0.1), (4, 5))
 both_tiers("cross_entropy, weighted", lambda x, w: F.token_losses(x, TARGETS, w, -100, 0.2), (4, 5), ("positive", (5,)))
 both_tiers("cross_entropy, images", lambda x: F.cross_entropy(x, np.array([[0, 1], [2, 2]]), reduction="none"), (2, 3, 2))
@@ -216,6 +256,7 @@ for _name in ("leaky_relu", "elu", "hardtanh", "relu6"):
 for _name in ("softplus", "logsigmoid"):
     case(_name, getattr(F, _name), (3, 4), group="function")
 both_tiers("layer_norm", lambda x, w, b: F.layer_norm(x, 4, w, b), (2, 3, 4), (4,), (4,))
+both_tiers("layer_norm, of a matrix", lambda x, w, b: F.layer_norm(x, (3, 3), w, b), (3, 3), (3, 3), (3, 3))
 both_tiers("rms_norm", lambda x, w: F.rms_norm(x, 4, w), (2, 3, 4), (4,))
 both_tiers("rms_norm, two axes", lambda x, w: F.rms_norm(x, (3, 3), w, eps=0.1), (3, 3), (3, 3))
 both_tiers("layer_norm, two axes", lambda x, w: F.layer_norm(x, (3, 4), w), (2, 3, 4), (3, 4))
@@ -224,6 +265,7 @@ both_tiers("gelu, tanh", lambda x: F.gelu(x, "tanh"), (3, 4))
 both_tiers("silu", F.silu, (3, 4))
 case("dropout", lambda x: F.dropout(x, 0.4) * x, (4, 5), group="function")
 both_tiers("linear", F.linear, (2, 3, 4), (5, 4), (5,))
+both_tiers("linear, without bias", F.linear, (3, 3), (3, 3))
 both_tiers("embedding", lambda w: F.embedding(np.array([[0, 2], [0, 0]]), w) ** 2, (3, 4))
 both_tiers("embedding, padding", lambda w: F.embedding(np.array([2, 1, 1]), w, padding_idx=0) ** 2, (3, 4))
 both_tiers("embedding, large", lambda w: F.embedding(np.array([299, 7, 7]), w) ** 2, (300, 2))
@@ -243,6 +285,8 @@ both_tiers("split_heads", lambda x: F.split_heads(x, 2), (2, 4, 4))
 both_tiers("split_heads, three parts", lambda x: product_and_sum(*F.split_heads(x, 2, 3)), (2, 3, 12))
 both_tiers("merge_heads", F.merge_heads, (2, 4, 3, 3))
 both_tiers("rotate", F.rotate, (2, 3, 3, 4), (2, 1, 3, 2), (3, 2))
+both_tiers("rotate, of a matrix", lambda x, cos, sin: F.rotate(x[:2, :2], cos[:2, :1], sin[:2, :1]), (3, 3), (3, 3), (3, 3))
+both_tiers("rotate, angles of a matrix", lambda x, cos, sin: F.rotate(mg.concatenate([x, 2 * x.T], -1), cos, sin), (3, 3), (3, 3), (3, 3))
 case("attention, causal, half of the half", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, path="plain"), (256, 1), (256, 1), (256, 1), group="kernel")
 both_tiers("attention, shared q, k, v", lambda x: F.scaled_dot_product_attention(x, x, x), (2, 3, 4))
 
