@@ -559,7 +559,9 @@ def test_nearly_all_mutants_are_caught_and_diagnosed_rightly():
             F.normalized.kernel.forward, np.reshape, graph.take_item, np.linalg.solve]  # fmt: skip
     found = mutations.reached([*SAMPLES, *mutations.squares()])
     verdicts = [
-        mutations.judge(m, found[fun][0]) for fun in funs for m in spoiling.mutants(fun, found[fun][1])
+        mutations.judge(m, tried, nodes)
+        for tried, needed, nodes, fun in [(*found[fun], fun) for fun in funs]
+        for m in spoiling.mutants(fun, needed)
     ]
     effective = [v for v in verdicts if not v.equivalent]
     assert len(effective) > 100 and all(v.error is not None for v in effective)

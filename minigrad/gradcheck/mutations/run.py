@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from minigrad import kernels, manual_seed
-from minigrad.engine import array_functions
-from minigrad.engine.graph import name_of, nodes_behind, take_item
+from minigrad import manual_seed
+from minigrad.engine.graph import name_of, nodes_behind
 from minigrad.engine.table import KernelRow
 from minigrad.gradcheck import check, gradcheck
+from minigrad.gradcheck.mutations.equivalent import why_equivalent
 from minigrad.gradcheck.mutations.spoiling import (
     ENGINES,
     RESULTS,
@@ -38,33 +38,6 @@ RIGHT = {
                      "missing factor"},
 }  # fmt: skip
 
-# What nothing can catch, because it changes nothing, and why.
-LINEAR = {
-    np.add, np.subtract, np.negative, np.absolute, array_functions.relu, array_functions.cast, np.maximum, np.minimum, np.where, np.tril,
-    np.triu, np.sum, np.amax, np.amin, np.reshape, np.transpose, np.swapaxes, np.squeeze, np.expand_dims, np.broadcast_to,
-    array_functions.getitem, array_functions.scatter_add,
-    array_functions.concatenate, take_item, np.cumsum, array_functions.split, np.fmod, np.remainder,
-}  # fmt: skip
-FLAT = {np.sign, np.floor, np.ceil, np.rint, np.trunc}
-EQUIVALENT = [  # (reason, functions or (function, argument), what is done)
-    ("the slope is 0 everywhere", FLAT, {*RESULTS, "g detached", "arguments detached"}),
-    ("linear, or linear in pieces: the slope does not depend on the arguments", LINEAR, {"arguments detached"}),
-    ("both arguments have the same slope, 1", {np.add}, {"rules exchanged", "arguments swapped"}),
-    ("the rule reads neither argument", {np.subtract, np.where, (np.fmod, 0), (np.remainder, 0)}, {"arguments swapped"}),
-    ("a vector, a symmetric matrix, or one that is never square: no transposing changes it", {
-        (kernels.linear, 2), (kernels.cross_entropy, 2), (kernels.gru_states, 3), (kernels.lstm_states, 3),
-        (kernels.gru_states, 2), (np.linalg.cholesky, 0),
-    }, {"transposed"}),
-]  # fmt: skip
-
-
-def why_equivalent(mutant):
-    """The reason why a mutant changes nothing, or None."""
-    for reason, functions, hows in EQUIVALENT:
-        if mutant.how in hows and (mutant.fun in functions or (mutant.fun, mutant.position) in functions):
-            return reason
-    return None
-
 
 def nodes_of(sample):
     """The nodes that a sample records."""
@@ -74,14 +47,15 @@ def nodes_of(sample):
 
 
 def reached(samples):
-    """For each function the samples that record it, and the arguments that want a gradient there."""
+    """For each function the samples that record it, the arguments that want a gradient there, and the nodes."""
     found = {}
     for sample in samples:
         for node in nodes_of(sample):
-            by_sample, needed = found.setdefault(node.fun, ({}, set()))
+            by_sample, needed, nodes = found.setdefault(node.fun, ({}, set(), []))
             by_sample[sample.name, sample.group] = sample
             needed.update(i for i, need in enumerate(node.needs) if need)
-    return {fun: (list(by_sample.values()), needed) for fun, (by_sample, needed) in found.items()}
+            nodes.append(node)
+    return {fun: (list(by_sample.values()), *rest) for fun, (by_sample, *rest) in found.items()}
 
 
 @dataclass
@@ -135,12 +109,12 @@ def _is_wrong(sample, order):
 
 def _in_order(mutant, samples):
     """What is square comes first where transposing is to be seen."""
-    return sorted(samples, key=lambda s: (mutant.how == "transposed") * (s.group != "square"))
+    return sorted(samples, key=lambda s: mutant.how == "transposed" and s.group != "square")
 
 
-def judge(mutant, tried):
+def judge(mutant, tried, nodes):
     """Put the mutant into the table, run the samples until one complains, and look at what is said."""
-    reason = why_equivalent(mutant)
+    reason = why_equivalent(mutant, nodes)
     if reason:
         return Verdict(mutant, reason)
     with table_with(mutant.fun, mutant.row):
@@ -170,8 +144,8 @@ def run():
     """All mutants; returns the Verdicts of the rules' and the engine's."""
     found, verdicts = reached([*SAMPLES, *squares()]), []
     for fun in rows():
-        tried, needed = found.get(fun, ([], set()))
-        verdicts += [judge(mutant, tried) for mutant in mutants(fun, needed)]
+        tried, needed, nodes = found.get(fun, ([], set(), []))
+        verdicts += [judge(mutant, tried, nodes) for mutant in mutants(fun, needed)]
     return verdicts, [judge_engine(what) for what in ENGINES]
 
 
