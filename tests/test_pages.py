@@ -4,9 +4,10 @@ import os
 import re
 import subprocess
 import sys
+import tokenize
 
 import pytest
-from helpers import ROOT
+from helpers import ROOT, exists
 
 from minigrad.pytorch.differences import as_markdown
 from minigrad.viz.graph import INSTALL, renderer
@@ -109,8 +110,45 @@ def test_readmes_doors_explain_themselves(command):
     assert done.returncode == 0 and "usage: python -m " + command in done.stdout
 
 
-def test_what_readme_points_to_is_there():
-    for name in re.findall(
-        r"`((?:minigrad|models|tests|tutorials|benchmarks)/[\w./]*)`", README
-    ) + re.findall(r"\]\((?!http)([^)#]+)\)", README):
+def test_what_readme_links_to_is_there():
+    for name in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (ROOT / name).exists(), name
+
+
+SOURCES = sorted(
+    p for folder in ("minigrad", "models", "benchmarks", "tutorials") for p in (ROOT / folder).rglob("*.py")
+)
+MARKDOWN = sorted(
+    p for folder in (".", "tests", "benchmarks", "tutorials", "docs") for p in (ROOT / folder).glob("*.md")
+)
+# names with a part that the reader, or the program, puts in
+PLACEHOLDERS = {"minigrad.X", "NAME.py", "tutorials/NN_name/lesson.ipynb", "tutorials.lesson"}
+MOVED = ROOT / "minigrad" / "pytorch" / "moved.py"  # names the old paths
+
+
+def prose(page):
+    """What people read of a page: all of it, or, of a source, its strings and comments."""
+    if page.suffix == ".md":
+        return page.read_text(encoding="utf-8")
+    code = (tokenize.NAME, tokenize.OP, tokenize.NUMBER)
+    with tokenize.open(page) as lines:
+        return "\n".join(
+            token.string for token in tokenize.generate_tokens(lines.readline) if token.type not in code
+        )
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in MARKDOWN + SOURCES if p != MOVED], ids=lambda p: p.relative_to(ROOT).as_posix()
+)
+def test_each_path_and_module_named_in_prose_exists(page):
+    text, ours = prose(page), "(?<![\\w./-])(?:minigrad|models|tests|tutorials|benchmarks)"
+    paths = set(re.findall(ours + r"/[\w./-]*\w", text))
+    modules = set(re.findall(ours + r"(?:\.[A-Za-z]\w*)+", text))
+    missing = {path for path in paths if not (ROOT / path).exists() and not (page.parent / path).exists()}
+    missing |= {module for module in modules if not exists(module)}
+    if page.relative_to(ROOT).parts[0] in ("minigrad", "models"):  # the course names the learner's files too
+        files = set(re.findall(r"[\w/]+\.py\b", text))
+        missing |= {
+            file for file in files if not any(path.as_posix().endswith(f"/{file}") for path in SOURCES)
+        }
+    assert missing <= PLACEHOLDERS

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import ROOT
+from helpers import ROOT, exists
 from oracle import refuses
 
 import minigrad as mg
@@ -50,22 +50,9 @@ def test_what_the_ways_out_name_is_there():
     found = set(re.findall(r"\b(?:(?:minigrad|models)(?:\.\w+)+|(?:optim|nn|F)\.[A-Za-z]\w+)", said))
     assert len(found) > 25
     for name in found:
-        assert there(name), name
+        assert exists(name), name
     for file in re.findall(r"[a-z]+/[\w/.]+\w", said):
         assert (ROOT / file).exists(), file
-
-
-def there(name):
-    """Whether a dotted name leads somewhere."""
-    first, *rest = name.split(".")
-    path = {"F": "minigrad.nn.functional", "nn": "minigrad.nn", "optim": "minigrad.optim"}.get(first, first)
-    thing = importlib.import_module(path)
-    for part in rest:
-        path = f"{path}.{part}"
-        if not hasattr(thing, part) and not importlib.util.find_spec(path):
-            return False
-        thing = getattr(thing, part) if hasattr(thing, part) else importlib.import_module(path)
-    return True
 
 
 def test_the_page_lists_what_is_absent():

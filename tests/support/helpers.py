@@ -1,6 +1,7 @@
 """Helpers of the engine's tests. Know how to walk a graph and how to put another rule into the table for a while."""
 
 import contextlib
+import importlib.util
 import threading
 from pathlib import Path
 
@@ -53,3 +54,16 @@ def in_thread(fun):
     thread.start()
     thread.join()
     return results[0]
+
+
+def exists(name):
+    """Does a dotted name, of a module or in one, exist?"""
+    first, *rest = name.split(".")
+    path = {"F": "minigrad.nn.functional", "nn": "minigrad.nn", "optim": "minigrad.optim"}.get(first, first)
+    thing = importlib.import_module(path)
+    for part in rest:
+        path = f"{path}.{part}"
+        if not hasattr(thing, part) and not importlib.util.find_spec(path):
+            return False
+        thing = getattr(thing, part) if hasattr(thing, part) else importlib.import_module(path)
+    return True

@@ -1,6 +1,6 @@
 """What probably went wrong, found by calling backward again with something changed: is it right then?
 
-Continues the list of diagnosis.py and structure.py. Works where backward can be called on its own: a pair, or one op of a
+Continues the list of numbers.py and structure.py. Works where backward can be called on its own: a pair, or one op of a
 graph.
 """
 

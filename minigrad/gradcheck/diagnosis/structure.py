@@ -1,6 +1,6 @@
 """What probably went wrong, judged by how the right gradient is built: Jacobians, normalisations, sums over the batch.
 
-Continues the list of diagnosis.py. Knows the shapes that derivatives take; no rules.
+Continues the list of numbers.py. Knows the shapes that derivatives take; no rules.
 """
 
 import numpy as np

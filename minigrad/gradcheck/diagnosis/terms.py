@@ -1,6 +1,6 @@
 """What probably went wrong, as a formula: a term or a factor that is missing, written with g, x and y.
 
-The end of the list that diagnosis.py begins: tried last, because it says what is missing and not why. Knows a few dozen simple
+The end of the list that numbers.py begins: tried last, because it says what is missing and not why. Knows a few dozen simple
 expressions; a formula counts only if it fits every entry.
 """
 
