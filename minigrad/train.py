@@ -7,17 +7,18 @@ end in run.py, how it is shown in progress.py, how one is taken up again in resu
 import contextlib
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from minigrad import manual_seed, saving
 from minigrad.cli import configs
 from minigrad.cli.doors import load_models, open_door, said
-from minigrad.cli.options import chosen_settings, option, parse
+from minigrad.cli.options import names, parse, spelled
 from minigrad.machine import blas_threads
 from minigrad.training import job
 from minigrad.training.folder import RunFolder
 from minigrad.training.loop import Training, TrainingError
-from minigrad.training.recipe import GENERAL, UsageError
+from minigrad.training.recipe import GENERAL, UsageError, settings_of
 from minigrad.training.rehearsal import dry_run, overfit, without_dropout
 from minigrad.training.resume import take_up
 from minigrad.training.run import Run, carry_on
@@ -32,15 +33,14 @@ def main(argv=None):
             "minigrad.train", UsageError, saving.FileProblem, TrainingError, ValueError, NotImplementedError
         ) as outcome,
     ):
-        options = parse(argv)
-        if options.threads > cores():
-            raise UsageError(f"--threads {options.threads} is too many: this machine has {cores()} core{'s' * (cores() > 1)}, and more threads only wait for each other.")  # fmt: skip
+        plan = parse(argv)
+        if plan.compute.threads > cores():
+            raise UsageError(f"--threads {plan.compute.threads} is too many: this machine has {cores()} core{'s' * (cores() > 1)}, and more threads only wait for each other.")  # fmt: skip
         recipes = load_models()
-        if options.list:
-            list_recipes(recipes)
-            return 0
-        with job.job(options.distributed, speaker(options)) as options.ranks:
-            return start(options, recipes) if options.resume is None else resume(options, recipes)
+        if plan.task == "list":
+            return list_recipes(recipes)
+        with job.job(plan.compute.distributed, plan.say) as workers:
+            return {"train": start, "resume": resume}.get(plan.task, rehearse)(plan, workers, recipes)
     return outcome.status
 
 
@@ -48,33 +48,29 @@ def main(argv=None):
 
 
 def list_recipes(recipes):
+    """Print the recipes and their settings; returns the exit status."""
     for name in recipes.MODULES:
         recipe = recipes.find(name)
         print(f"{name:10s} {recipe.help}")
-        print(
-            " " * 11
-            + "  ".join(
-                f"--{key.replace('_', '-')} {value}"
-                for key, value in recipe.defaults.items()
-                if value is not None
-            )
-        )
-        for key, names in recipe.choices.items():
-            print(" " * 11 + f"--{key} can be {', '.join(names)}")
-        taken = " ".join(f"--{option.replace('_', '-')}" for option in recipe.generating)
+        settings = (f"{spelled(key)} {value}" for key, value in recipe.defaults.items() if value is not None)
+        print(" " * 11 + "  ".join(settings))
+        for key, choices in recipe.choices.items():
+            print(" " * 11 + f"--{key} can be {', '.join(choices)}")
+        taken = " ".join(map(spelled, recipe.generating))
         print(" " * 11 + f"minigrad.generate takes {taken or 'no options'}")
+    return 0
 
 
-def repeated(recipe, options):
+def repeated(recipe, plan, workers):
     """The command that repeats a run: what differs from the defaults; of a whole path the last part, as folders differ between machines."""
-    defaults, words = {**GENERAL, **recipe.defaults}, ["python -m minigrad.train", relative(options.recipe)]
+    defaults, words = {**GENERAL, **recipe.defaults}, ["python -m minigrad.train", relative(plan.recipe)]
     for key, value in recipe.settings.items():
         if key in defaults and value != defaults[key]:
-            name = f"{option(key)} " if key in vars(options) else f"--set {key}="
+            name = f"{spelled(key)} " if key in names("setting") else f"--set {key}="
             words.append(name + shlex.quote(str(relative(value))))
-    words.append(f"--seed {options.seed}")
-    words += [f"--threads {options.threads} --share {options.share}"] * (options.threads > 1)
-    return options.ranks.command(" ".join(words))
+    words.append(f"--seed {plan.seed}")
+    words += [f"--threads {plan.compute.threads} --share {plan.compute.share}"] * (plan.compute.threads > 1)
+    return workers.command(" ".join(words))
 
 
 def relative(value):
@@ -105,97 +101,92 @@ def open_folder(out, name):
 # ---------------------------------------------------------------- a run, from its beginning
 
 
-def start(options, recipes):
+def untrained(plan, recipes):
+    """(recipe, model) as a new training begins."""
+    recipe_class = recipes.find(plan.recipe)
+    settings = settings_of(recipe_class, plan.settings, plan.pairs)
+    manual_seed(plan.seed)
+    recipe = recipe_class(without_dropout(settings) if plan.task == "overfit_one_batch" else settings)
+    return recipe, recipe.model()
+
+
+def rehearse(plan, workers, recipes):
+    """Do what --dry-run or --overfit-one-batch asks for; returns the exit status."""
+    recipe, model = untrained(plan, recipes)
+    with at_work(settled(plan.compute, recipe, model, plan.say), workers) as workers:
+        if plan.task == "dry_run":
+            return dry_run(recipe, model, workers)
+        return overfit(recipe, model, workers, plan.settings.get("steps"))
+
+
+def start(plan, workers, recipes):
     """Train a new model; returns the exit status."""
-    recipe_class = recipes.find(options.recipe)
-    settings = chosen_settings(options, recipe_class)
-    manual_seed(options.seed)
-    recipe = recipe_class(without_dropout(settings) if options.overfit_one_batch else settings)
-    model = recipe.model()
-    if options.dry_run or options.overfit_one_batch:
-        with threads_at_work(options, recipe, model) as sharing:
-            return (
-                dry_run(recipe, model, sharing)
-                if options.dry_run
-                else overfit(recipe, model, sharing, options.steps)
-            )
-    if options.tensorboard:
+    recipe, model = untrained(plan, recipes)
+    if plan.saving.tensorboard:
         check_installed()
-    if options.ranks.rank:
-        return follow(Training(recipe, model, sharing=options.ranks), options)
-    folder = open_folder(options.out, recipe.name)
-    with threads_at_work(options, recipe, model) as sharing:
-        config = config_of(recipe, options)
+    folder = None if workers.rank else open_folder(plan.folder, recipe.name)
+    plan = replace(plan, compute=settled(plan.compute, recipe, model, plan.say))
+    with at_work(plan.compute, workers) as workers:
+        training = Training(recipe, model, sharing=workers)
+        if workers.rank:
+            return workers.follow(training)
+        config = config_of(recipe, plan, workers)
         folder.write_config(config)
         configs.write(folder, recipe, config)
-        say = speaker(options)
-        introduce(recipe, model, options.seed, folder, say)
-        run = Run(folder, config, saving.Lines(folder.log), Training(recipe, model, sharing=sharing))
-        return carry_on(run, load_models("attended").attended, say)
+        introduce(recipe, model, plan.seed, folder, plan.say)
+        run = Run(folder, config, saving.Lines(folder.log), training)
+        return carry_on(run, load_models("attended").attended, plan.say)
 
 
-def resume(options, recipes):
+def resume(plan, workers, recipes):
     """Go on with the run in a folder as if it had never been left; returns the exit status."""
-    say, ranks = speaker(options), options.ranks
-    if ranks.rank:
-        return follow_resumed(options, recipes)
-    run = take_up(RunFolder(options.resume), recipes, options.steps, options.lr, say, warn)
-    ranks.hand_on(run and (run.config, run.checkpoint and run.checkpoint.state))
+    if workers.rank:
+        return follow_resumed(plan, workers, recipes)
+    steps, lr = plan.settings.get("steps"), plan.settings.get("lr")
+    run = take_up(RunFolder(plan.folder), recipes, steps, lr, plan.say, warn)
+    workers.hand_on(run and (run.config, run.checkpoint and run.checkpoint.state))
     if run is None:
         return 0
-    run.config["saving"] = saved_when(options, run.config.get("saving"))
-    if options.tensorboard and not run.config.get("tensorboard"):
+    run.config["saving"] = saved_when(plan.saving, run.config.get("saving"))
+    if plan.saving.tensorboard and not run.config.get("tensorboard"):
         run.config["tensorboard"] = True
         run.folder.write_config(run.config)
-    options.threads, options.share = (
-        run.config["threads"],
-        "products" if options.distributed else run.config["share"] or "auto",
-    )
-    with threads_at_work(options, run.training.recipe, run.training.model) as run.training.workers:
-        return carry_on(run, load_models("attended").attended, say)
+    training = run.training
+    compute = settled(as_before(plan.compute, run.config), training.recipe, training.model, plan.say)
+    with at_work(compute, workers) as training.workers:
+        return carry_on(run, load_models("attended").attended, plan.say)
 
 
-def follow(training, options):
-    """What a rank but the first does: the same steps. Rank 0 shows and saves."""
-    with threads_at_work(options, training.recipe, training.model):
-        options.ranks.follow(training)
-    return 0
-
-
-def follow_resumed(options, recipes):
-    """The same from where rank 0 has taken the run up."""
-    told = options.ranks.hand_on(None)
-    if told:
-        config, state = told
-        options.threads, options.share = config["threads"], "products"
-        training = Training(*recipes.untrained(config, RunFolder(options.resume)), sharing=options.ranks)
-        if state:
-            training.load(state)
-        follow(training, options)
-    return 0
-
-
-def speaker(options):
-    """print, or what says nothing."""
-    return (lambda *_: None) if options.quiet else print
+def follow_resumed(plan, workers, recipes):
+    """What a rank but the first does: the same steps, from where rank 0 has taken the run up. Rank 0 shows and saves."""
+    told = workers.hand_on(None)
+    if told is None:
+        return 0
+    config, state = told
+    training = Training(*recipes.untrained(config, RunFolder(plan.folder)), sharing=workers)
+    if state:
+        training.load(state)
+    with at_work(as_before(plan.compute, config), workers):
+        return workers.follow(training)
 
 
 def warn(sentence):
     print(f"minigrad.train: {sentence}", file=sys.stderr, flush=True)
 
 
-def config_of(recipe, options):
+def config_of(recipe, plan, workers):
     """What a run must remember to be asked, repeated and gone on with."""
+    threads, share = plan.compute.threads, plan.compute.share
     return {
-        "recipe": getattr(recipe, "file", recipe.name), "seed": options.seed, "settings": recipe.settings, "threads": options.threads,
-        "share": options.share if options.threads > 1 else None, "command": repeated(recipe, options),
-        "saving": saved_when(options), "tensorboard": options.tensorboard, "metric": recipe.metric, "version": saving.CONFIG_VERSION,
+        "recipe": getattr(recipe, "file", recipe.name), "seed": plan.seed, "settings": recipe.settings, "threads": threads,
+        "share": share if threads > 1 else None, "command": repeated(recipe, plan, workers),
+        "saving": saved_when(plan.saving), "tensorboard": plan.saving.tensorboard, "metric": recipe.metric, "version": saving.CONFIG_VERSION,
     }  # fmt: skip
 
 
-def saved_when(options, before=None):
+def saved_when(given, before=None):
     """When checkpoints are saved and how many are kept: as given, else as before, else every minute and two."""
-    given = {"every": options.save_every, "minutes": options.save_minutes, "keep": options.keep}
+    given = {"every": given.save_every, "minutes": given.save_minutes, "keep": given.keep}
     chosen = {"every": None, "minutes": 1.0, "keep": 2, **(before or {})} | {
         name: value for name, value in given.items() if value is not None
     }
@@ -205,11 +196,7 @@ def saved_when(options, before=None):
 def introduce(recipe, model, seed, folder, say):
     """What is going to happen."""
     parameters, settings = sum(p.numel() for p in model.parameters()), recipe.settings
-    size = (
-        f"{settings['accumulate']} x {settings['batch_size']}"
-        if settings["accumulate"] > 1
-        else settings["batch_size"]
-    )
+    size = f"{settings['accumulate']} x " * (settings["accumulate"] > 1) + str(settings["batch_size"])
     say(f"{recipe.name}: {recipe.help}" if recipe.help else recipe.name)
     say(
         f"{type(model).__name__} of {parameters:,} parameters, {settings['steps']} steps of {size}, seed {seed} -> {folder}"
@@ -218,38 +205,45 @@ def introduce(recipe, model, seed, folder, say):
         say(recipe.note)
 
 
-@contextlib.contextmanager
-def threads_at_work(options, recipe, model):
-    """Let that many threads compute; yields the workers: a Sharing if the threads share batches."""
-    if options.distributed:
-        if options.share == "batch" and options.threads > 1:
-            raise UsageError(
-                "with --distributed the processes share each batch, so threads can share matrix products only; leave out --share batch."
-            )
-        options.share = "products"
-        with blas_threads(options.threads):
-            yield options.ranks
-        return
-    if options.share == "auto" and options.threads > 1:
-        choose_fastest(options, trial(recipe, model, options.threads))
-    if options.share == "batch" and options.threads > 1:
-        with Sharing(options.threads) as sharing:
-            yield sharing
-    else:
-        with blas_threads(options.threads):
-            yield options.ranks
+# ---------------------------------------------------------------- who computes
 
 
-def choose_fastest(options, seconds):
-    """Set what the threads share, or that there is but one, to what was fastest in a trial; and say the times."""
-    fastest, threads = min(seconds, key=seconds.get), options.threads
-    options.share, options.threads = ("auto", 1) if fastest == "one" else (fastest, threads)
-    if not options.quiet:
-        chosen = {"batch": f"{threads} threads share each batch", "products": f"{threads} threads share each matrix product", "one": f"One thread, as {threads} are slower"}[fastest]  # fmt: skip
-        batch, products, one = (f"{1e3 * seconds[way]:.3g} ms" for way in ("batch", "products", "one"))
-        print(
-            f"{chosen}. A trial: shared batches {batch}, shared products {products}, one thread {one} a step (see --share)."
+def as_before(compute, config):
+    """The Compute of a run that is resumed."""
+    share = "products" if compute.distributed else config["share"] or "auto"
+    return replace(compute, threads=config["threads"], share=share)
+
+
+def settled(compute, recipe, model, say):
+    """The Compute with what its threads share decided: ranks leave them the matrix products only, and "auto" is tried out."""
+    if compute.distributed and compute.share == "batch" and compute.threads > 1:
+        raise UsageError(
+            "with --distributed the processes share each batch, so threads can share matrix products only; leave out --share batch."
         )
+    if compute.distributed:
+        return replace(compute, share="products")
+    if compute.share == "auto" and compute.threads > 1:
+        return fastest(compute, trial(recipe, model, compute.threads), say)
+    return compute
+
+
+def fastest(compute, seconds, say):
+    """The Compute that was fastest in a trial; says the times."""
+    way, threads = min(seconds, key=seconds.get), compute.threads
+    chosen = {"batch": f"{threads} threads share each batch", "products": f"{threads} threads share each matrix product", "one": f"One thread, as {threads} are slower"}[way]  # fmt: skip
+    batch, products, one = (f"{1e3 * seconds[way]:.3g} ms" for way in ("batch", "products", "one"))
+    say(
+        f"{chosen}. A trial: shared batches {batch}, shared products {products}, one thread {one} a step (see --share)."
+    )
+    return replace(compute, threads=1) if way == "one" else replace(compute, share=way)
+
+
+@contextlib.contextmanager
+def at_work(compute, workers):
+    """Let the threads compute; yields the workers, a Sharing where the threads share each batch."""
+    shared = compute.share == "batch" and compute.threads > 1
+    with Sharing(compute.threads) if shared else blas_threads(compute.threads) as sharing:
+        yield sharing or workers
 
 
 if __name__ == "__main__":

@@ -15,22 +15,18 @@ from minigrad import saving
 from minigrad.pytorch.words import meant
 from minigrad.training.recipe import GENERAL, UsageError
 
-# keys that are not the recipe's
-TOP = ("recipe", "seed", "threads", "share", "save_every", "save_minutes", "keep", "tensorboard")
-
-
 # ---------------------------------------------------------------- writing
 
 
 def write(folder, recipe, config):
     """Write the file that repeats a run; settings that are None, which TOML does not know, are left to the defaults."""
-    known = {**GENERAL, **recipe.defaults}
-    every, minutes, keep = (config["saving"][name] for name in ("every", "minutes", "keep"))
-    saved = {"save_every": every, "save_minutes": None if every else minutes, "keep": keep}
-    top = {name: {**config, **saved}[name] for name in TOP}
+    known, when = {**GENERAL, **recipe.defaults}, config["saving"]
     table = {
-        "recipe": top.pop("recipe"),
-        **top,
+        **{name: config[name] for name in ("recipe", "seed", "threads", "share")},
+        "save_every": when["every"],
+        "save_minutes": None if when["every"] else when["minutes"],
+        "keep": when["keep"],
+        "tensorboard": config["tensorboard"],
         "settings": {name: value for name, value in config["settings"].items() if name in known},
     }
     command = f"python -m minigrad.train --config {folder.repeat.name}"
@@ -89,8 +85,11 @@ def read(path):
         raise saving.FileProblem(f"{path} is not readable TOML: {error}.") from None
 
 
-def arguments(path, options):
-    """(the recipe or None, the words of a command line that say the rest) of a file; options are the settings that have one."""
+def arguments(path, top, options):
+    """(the recipe or None, the words of a command line that say the rest) of a file.
+
+    top   the keys that may stand outside of [settings]        options   the settings that have an option of their own
+    """
     config = read(path)
     settings = config.pop("settings", {})
     if not isinstance(settings, dict):
@@ -98,16 +97,16 @@ def arguments(path, options):
             f"{path}: settings must be a table, [settings], with a line for each; got {settings!r}."
         )
     for key in config:
-        if key.replace("-", "_") not in TOP:
+        if key.replace("-", "_") not in top:
             place = (
                 f"; {key} is a setting of a recipe and belongs below [settings]"
                 if key.replace("-", "_") in {*options, *GENERAL}
-                else meant(key, [*TOP, "settings"])
+                else meant(key, [*top, "settings"])
             )
             raise UsageError(
-                f"{path}: there is no key {key!r} outside of [settings]{place}. There are {', '.join(TOP)}."
+                f"{path}: there is no key {key!r} outside of [settings]{place}. There are {', '.join(top)}."
             )
-    if misplaced := [key for key in settings if key in TOP]:
+    if misplaced := [key for key in settings if key in top]:
         raise UsageError(
             f"{path}: {', '.join(misplaced)} is no setting of a recipe and belongs above [settings]."
         )
@@ -124,7 +123,7 @@ def arguments(path, options):
         )
     given = [(key.replace("-", "_"), value) for key, value in (*config.items(), *settings.items())]
     return recipe, [
-        word for key, value in given for word in _words(path, key, value, key in (*TOP, *options))
+        word for key, value in given for word in _words(path, key, value, key in (*top, *options))
     ]
 
 

@@ -1,38 +1,11 @@
-"""The command line of minigrad.train: its options, what they may be, and which belong together. Knows no recipes and no runs."""
+"""The command line of minigrad.train: a table of its options, and the Plan that they add up to. Knows no recipes and no runs."""
 
 import argparse
-import sys
+from dataclasses import dataclass, fields
 
 from minigrad.cli import configs
 from minigrad.cli.doors import Parser
-from minigrad.training.recipe import settings_of
 
-NO_SETTINGS = ("recipe", "list", "seed", "out", "quiet", "threads", "share", "set", "resume", "save_every", "save_minutes", "keep", "distributed", "ranks", "config", "tensorboard", "dry_run", "overfit_one_batch")  # fmt: skip
-BESIDE_RESUME = (
-    "resume",
-    "steps",
-    "lr",
-    "quiet",
-    "save_every",
-    "save_minutes",
-    "keep",
-    "distributed",
-    "tensorboard",
-)
-# of no use where no run is made
-WITHOUT_RUN = ("out", "save_every", "save_minutes", "keep", "tensorboard", "distributed")
-NOT_IN_CONFIG = (
-    "recipe",
-    "list",
-    "set",
-    "out",
-    "resume",
-    "quiet",
-    "distributed",
-    "config",
-    "dry_run",
-    "overfit_one_batch",
-)
 EPILOG = """
 examples:
   python -m minigrad.train                          learn to read dates, in about a minute
@@ -59,7 +32,7 @@ Ctrl-C finishes the step, saves it and says how to go on; a second one stops at 
 """
 
 
-# ---------------------------------------------------------------- what may be given
+# ---------------------------------------------------------------- checks
 
 
 def positive(text):
@@ -97,48 +70,153 @@ def number_in(low, high, low_allowed=True, high_allowed=True):
     return parse_number
 
 
+# ---------------------------------------------------------------- the options
+
+
+FLAG = {"action": "store_true", "default": None}
+POSITIVE, FILE, NAME = {"type": positive}, {"metavar": "FILE"}, {"metavar": "NAME"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of the command line.
+
+    check   what add_argument needs to know of its values
+    where   "setting" of a recipe, below [settings] in config.toml; "file": above [settings] there; "resume": may stand beside --resume;
+            "run": about the folder of a run, so --dry-run and --overfit-one-batch, which make none, refuse it
+    """
+
+    name: str
+    check: dict
+    where: str
+    help: str
+
+
+# fmt: off
+OPTIONS = [Option(*row) for row in (
+    ("recipe", {"nargs": "?"}, "file", "what to learn: a name from --list, or a recipe file of your own (default: dates)"),
+    ("list", FLAG, "", "the recipes there are, and their settings"),
+    ("steps", POSITIVE, "setting resume", "how many batches to learn from"),
+    ("batch_size", POSITIVE, "setting", "examples in a batch: more is steadier and slower"),
+    ("accumulate", {"type": positive, "metavar": "N"}, "setting",
+     "learn from N batches as from one that is N times as large, with the memory of one; a step is all of them"),
+    ("lr", {"type": number_in(0, 10, False)}, "setting resume",
+     "the highest learning rate; if the loss explodes, try a third of it"),
+    ("d_model", POSITIVE, "setting", "the width of the model: numbers for each token; a multiple of --heads"),
+    ("layers", POSITIVE, "setting", "layers in the encoder and as many in the decoder"),
+    ("heads", POSITIVE, "setting", "attention heads in a layer"),
+    ("d_ff", POSITIVE, "setting", "the width inside the feed-forward network"),
+    ("dropout", {"type": number_in(0, 1, high_allowed=False)}, "setting",
+     "the share of numbers dropped in training, against overfitting"),
+    ("model", NAME, "setting", "the architecture, where a recipe has several: dates --model lstm"),
+    ("distance", POSITIVE, "setting", "recall: how far back the answer may lie"),
+    ("text", FILE, "setting", "the text to learn from, in UTF-8"),
+    ("pairs", FILE, "setting", "translate: your sentence pairs, in UTF-8, a source, a tab and its target on each line"),
+    ("tokens", NAME, "setting", "what a token is: characters, bpe (pieces of words, learned from the text), or bytes"),
+    ("vocab_size", POSITIVE, "setting", "how many tokens bpe may have, from 256"),
+    ("length", POSITIVE, "setting", "reverse, sort, copy: the longest word, in letters"),
+    ("digits", POSITIVE, "setting", "add: the digits of each number"),
+    ("context", POSITIVE, "setting", "how many tokens the model can look at"),
+    ("norm", {"choices": ("post", "pre")}, "setting",
+     "layer norm after each residual sum (the paper) or before each sublayer (today)"),
+    ("label_smoothing", {"type": number_in(0, 1)}, "setting",
+     "how much of each right answer is spread over all (the paper: 0.1)"),
+    ("set", {"metavar": "NAME=VALUE", "action": "append"}, "", "any other setting of the recipe (may be given again)"),
+    ("seed", {"type": natural}, "file", "where all random numbers start (default: 0); the same seed repeats the run"),
+    ("threads", POSITIVE, "file", "threads to compute with (default: 1, which disturbs nobody)"),
+    ("share", {"choices": ("batch", "products", "auto")}, "file",
+     "what several threads share: each batch, each matrix product, or what is measured to be faster at the start (default)"),
+    ("distributed", FLAG, "resume run",
+     "share each batch among the processes that mpiexec has started: mpiexec -n 2 python -m minigrad.train text --distributed"),
+    ("out", {}, "run", "the run's folder, new or empty (default: the next runs/NAME-0001)"),
+    ("resume", {"metavar": "RUN"}, "resume",
+     "go on with the run in this folder where it was left; with a larger --steps, also one that is finished"),
+    ("save_every", {"type": positive, "metavar": "STEPS"}, "file resume run",
+     "save a checkpoint every so many steps (default: every minute)"),
+    ("save_minutes", {"type": number_in(0, 1e6, False), "metavar": "MINUTES"}, "file resume run",
+     "save a checkpoint every so many minutes (default: 1)"),
+    ("keep", {"type": positive, "metavar": "N"}, "file resume run",
+     "how many of the last checkpoints stay, besides the best one and the first (default: 2)"),
+    ("config", FILE, "", "recipe and settings from a TOML file, such as a run's config.toml; what stands on the command line wins"),
+    ("tensorboard", FLAG, "file resume run", "write the figures for TensorBoard too, into the run's folder"),
+    ("dry_run", FLAG, "", "say what training would take: shapes, parameters, memory, time; train nothing"),
+    ("overfit_one_batch", FLAG, "",
+     "learn the first batch by heart, without dropout, to see whether the model can; save nothing"),
+    ("quiet", FLAG, "resume", "print the result only"),
+)]
+# fmt: on
+
+
+def names(where):
+    """The names of the options that apply there."""
+    return [option.name for option in OPTIONS if where in option.where.split()]
+
+
+def spelled(name):
+    """An option as it is typed."""
+    return name if name == "recipe" else f"--{name.replace('_', '-')}"
+
+
+# ---------------------------------------------------------------- the plan
+
+
+@dataclass(frozen=True)
+class Compute:
+    """Who computes; `share` is what several threads share."""
+
+    threads: int = 1
+    share: str = "auto"
+    distributed: bool = False
+
+
+@dataclass(frozen=True)
+class Saving:
+    """When checkpoints are saved and how many are kept, None where it was not given; and whether TensorBoard gets the figures."""
+
+    save_every: int | None = None
+    save_minutes: float | None = None
+    keep: int | None = None
+    tensorboard: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a command line asks for.
+
+    task       "train", "list", "resume", "dry_run" or "overfit_one_batch"
+    settings   of the recipe, by name, those that were given         pairs   the NAME=VALUE of --set
+    folder     of the run: to be resumed, or to be made              show    report the progress, not the result only
+    """
+
+    task: str
+    recipe: str
+    settings: dict
+    pairs: list
+    seed: int
+    folder: str | None
+    saving: Saving
+    compute: Compute
+    show: bool
+
+    @property
+    def say(self):
+        """print, or what prints nothing."""
+        return print if self.show else lambda *_: None
+
+
 def parse(argv):
+    """Read a command line, and the file that its --config names, into a Plan."""
     parser = parser_of_train()
-    options, given = parser.parse_args(argv), given_in(parser, argv)
-    beside = sorted(set(given) - set(BESIDE_RESUME))
-    if options.resume is not None and beside:
-        names = ", ".join(name if name == "recipe" else option(name) for name in beside)
+    given = given_in(parser, argv)
+    if "resume" in given and (beside := sorted(given.keys() - names("resume"))):
         parser.error(
-            f"--resume takes all settings from the run itself; leave out {names} (a larger --steps makes the run longer, a smaller --lr calmer)"
+            f"--resume takes all settings from the run itself; leave out {', '.join(map(spelled, beside))} (a larger --steps makes the run longer, a smaller --lr calmer)"
         )
-    if options.dry_run or options.overfit_one_batch:
-        _refuse_without_run(parser, options, [name for name in WITHOUT_RUN if name in given])
-    from_file = None
-    if options.config is not None:
-        options, from_file = _with_config(options.config, argv)
-    options.recipe = options.recipe or from_file or "dates"
-    return options
-
-
-def option(name):
-    return f"--{name.replace('_', '-')}"
-
-
-def _refuse_without_run(parser, options, beside):
-    """A sentence where --dry-run or --overfit-one-batch stands beside what is about a run's folder, or beside each other."""
-    which = "--dry-run" if options.dry_run else "--overfit-one-batch"
-    if options.dry_run and options.overfit_one_batch:
-        beside = ["overfit_one_batch"]
-    if beside:
-        parser.error(
-            f"{which} makes no run{'' if options.dry_run else ' and saves nothing'}; leave out {', '.join(map(option, beside))}"
-        )
-
-
-def _with_config(path, argv):
-    """(the options of a file, changed by those of the command line; the file's recipe)."""
-    parser = parser_of_train()
-    recipe, words = configs.arguments(
-        path, {name for name in vars(parser.parse_args([])) if name not in configs.TOP + NOT_IN_CONFIG}
-    )
-    parser.door += f": {path}"  # whose values they are, in the sentence about one
-    parser.parse_args(words)
-    return parser_of_train().parse_args([*words, *(sys.argv[1:] if argv is None else argv)]), recipe
+    if "dry_run" in given or "overfit_one_batch" in given:
+        _refuse_run(parser, given)
+    if "config" in given:
+        given = _with_config(parser, given)
+    return _plan(given)
 
 
 def parser_of_train():
@@ -147,145 +225,55 @@ def parser_of_train():
         epilog=EPILOG,
         description="Train a model built on minigrad, watch it learn, and keep the result.",
     )
-    parser.add_argument(
-        "recipe",
-        nargs="?",
-        help="what to learn: a name from --list, or a recipe file of your own (default: dates)",
-    )
-    parser.add_argument("--list", action="store_true", help="the recipes there are, and their settings")
-    parser.add_argument("--steps", type=positive, help="how many batches to learn from")
-    parser.add_argument(
-        "--batch-size", type=positive, help="examples in a batch: more is steadier and slower"
-    )
-    parser.add_argument(
-        "--accumulate",
-        type=positive,
-        metavar="N",
-        help="learn from N batches as from one that is N times as large, with the memory of one; a step is all of them",
-    )
-    parser.add_argument(
-        "--lr",
-        type=number_in(0, 10, False),
-        help="the highest learning rate; if the loss explodes, try a third of it",
-    )
-    parser.add_argument(
-        "--d-model",
-        type=positive,
-        help="the width of the model: numbers for each token; a multiple of --heads",
-    )
-    parser.add_argument("--layers", type=positive, help="layers in the encoder and as many in the decoder")
-    parser.add_argument("--heads", type=positive, help="attention heads in a layer")
-    parser.add_argument("--d-ff", type=positive, help="the width inside the feed-forward network")
-    parser.add_argument(
-        "--dropout",
-        type=number_in(0, 1, high_allowed=False),
-        help="the share of numbers dropped in training, against overfitting",
-    )
-    parser.add_argument(
-        "--model", metavar="NAME", help="the architecture, where a recipe has several: dates --model lstm"
-    )
-    parser.add_argument("--distance", type=positive, help="recall: how far back the answer may lie")
-    parser.add_argument("--text", metavar="FILE", help="the text to learn from, in UTF-8")
-    parser.add_argument(
-        "--pairs",
-        metavar="FILE",
-        help="translate: your sentence pairs, in UTF-8, a source, a tab and its target on each line",
-    )
-    parser.add_argument(
-        "--tokens",
-        metavar="NAME",
-        help="what a token is: characters, bpe (pieces of words, learned from the text), or bytes",
-    )
-    parser.add_argument("--vocab-size", type=positive, help="how many tokens bpe may have, from 256")
-    parser.add_argument("--length", type=positive, help="reverse, sort, copy: the longest word, in letters")
-    parser.add_argument("--digits", type=positive, help="add: the digits of each number")
-    parser.add_argument("--context", type=positive, help="how many tokens the model can look at")
-    parser.add_argument(
-        "--norm",
-        choices=("post", "pre"),
-        help="layer norm after each residual sum (the paper) or before each sublayer (today)",
-    )
-    parser.add_argument(
-        "--label-smoothing",
-        type=number_in(0, 1),
-        help="how much of each right answer is spread over all (the paper: 0.1)",
-    )
-    parser.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="any other setting of the recipe (may be given again)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=natural,
-        default=0,
-        help="where all random numbers start (default: 0); the same seed repeats the run",
-    )
-    parser.add_argument(
-        "--threads",
-        type=positive,
-        default=1,
-        help="threads to compute with (default: 1, which disturbs nobody)",
-    )
-    parser.add_argument("--share", choices=("batch", "products", "auto"), default="auto", help="what several threads share: each batch, each matrix product, or what is measured to be faster at the start (default)")  # fmt: skip
-    parser.add_argument("--distributed", action="store_true", help="share each batch among the processes that mpiexec has started: mpiexec -n 2 python -m minigrad.train text --distributed")  # fmt: skip
-    parser.add_argument("--out", help="the run's folder, new or empty (default: the next runs/NAME-0001)")
-    parser.add_argument(
-        "--resume",
-        metavar="RUN",
-        help="go on with the run in this folder where it was left; with a larger --steps, also one that is finished",
-    )
-    parser.add_argument(
-        "--save-every",
-        type=positive,
-        metavar="STEPS",
-        help="save a checkpoint every so many steps (default: every minute)",
-    )
-    parser.add_argument(
-        "--save-minutes",
-        type=number_in(0, 1e6, False),
-        metavar="MINUTES",
-        help="save a checkpoint every so many minutes (default: 1)",
-    )
-    parser.add_argument(
-        "--keep",
-        type=positive,
-        metavar="N",
-        help="how many of the last checkpoints stay, besides the best one and the first (default: 2)",
-    )
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="recipe and settings from a TOML file, such as a run's config.toml; what stands on the command line wins",
-    )
-    parser.add_argument(
-        "--tensorboard",
-        action="store_true",
-        help="write the figures for TensorBoard too, into the run's folder",
-    )
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="say what training would take: shapes, parameters, memory, time; train nothing",
-    )
-    parser.add_argument(
-        "--overfit-one-batch",
-        action="store_true",
-        help="learn the first batch by heart, without dropout, to see whether the model can; save nothing",
-    )
-    parser.add_argument("--quiet", action="store_true", help="print the result only")
+    for option in OPTIONS:
+        parser.add_argument(spelled(option.name), help=option.help, **option.check)
     return parser
 
 
 def given_in(parser, argv):
-    """{option: value} of what stands on the command line, without defaults."""
-    blank = argparse.Namespace(**dict.fromkeys(vars(parser.parse_args([])), None))
-    return {name: value for name, value in vars(parser.parse_args(argv, blank)).items() if value is not None}
+    """{name: value} of the options on a command line."""
+    return {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
 
 
-def chosen_settings(options, recipe):
-    """The recipe's defaults, changed by what was given."""
-    given = {k: v for k, v in vars(options).items() if v is not None and k not in NO_SETTINGS}
-    return settings_of(recipe, given, options.set)
+def _refuse_run(parser, given):
+    """Refuse options about a run's folder beside --dry-run or --overfit-one-batch, and these two beside each other."""
+    none = "--dry-run makes no run"
+    beside = [name for name in names("run") if name in given]
+    if "dry_run" not in given:
+        none = "--overfit-one-batch makes no run and saves nothing"
+    elif "overfit_one_batch" in given:
+        beside = ["overfit_one_batch"]
+    if beside:
+        parser.error(f"{none}; leave out {', '.join(map(spelled, beside))}")
+
+
+def _with_config(parser, given):
+    """What the file of --config gives, changed by what the command line does."""
+    path = given["config"]
+    recipe, words = configs.arguments(path, names("file"), names("setting"))
+    parser.door += f": {path}"  # a mistake in a value is the file's
+    file = {"recipe": recipe, **given_in(parser, words)}
+    return {
+        **file,
+        **given,
+        "recipe": given.get("recipe") or recipe,
+        "set": [*file.get("set", ()), *given.get("set", ())],
+    }
+
+
+def _plan(given):
+    def part(kind):
+        return kind(**{field.name: given[field.name] for field in fields(kind) if field.name in given})
+
+    tasks = ("list", "resume", "dry_run", "overfit_one_batch")
+    return Plan(
+        task=next((task for task in tasks if task in given), "train"),
+        recipe=given.get("recipe") or "dates",
+        settings={name: given[name] for name in names("setting") if name in given},
+        pairs=given.get("set", []),
+        seed=given.get("seed", 0),
+        folder=given.get("resume", given.get("out")),
+        saving=part(Saving),
+        compute=part(Compute),
+        show="quiet" not in given,
+    )

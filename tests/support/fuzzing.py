@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from minigrad import runs, saving, tensor
 from minigrad.cli import configs
+from minigrad.cli.options import names
 from minigrad.data import Characters, PairDataset, remembered
 from minigrad.data.reading import LongText
 from minigrad.data.text import encoded, learned
@@ -167,7 +168,7 @@ class Files:
             "pairs": (edited(pairs) | RAW, self.written(PairDataset)),
             "text": (edited(prose) | RAW | st.just(b"\0" * 99), self.written(text_of)),
             "metrics.jsonl": (edited(rows) | RAW, self.written(metrics)),
-            "config.toml": (edited(TOML) | RAW, self.written(lambda path: configs.arguments(path, {"lr", "layers"}))),
+            "config.toml": (edited(TOML) | RAW, self.written(lambda path: configs.arguments(path, names("file"), {"lr", "layers"}))),
             "list of runs": (edited(rows) | configs_json | as_json(VALUES) | RAW, self.listed),
         }  # fmt: skip
 

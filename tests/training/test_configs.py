@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from minigrad import train
 from minigrad.cli import configs
-from minigrad.cli.options import parse
-from minigrad.training import progress
+from minigrad.cli.options import names, parse
+from minigrad.training import Recipe, progress
 
 SMALL = [
     "dates",
@@ -80,6 +80,22 @@ def test_every_run_writes_the_file_that_repeats_it(tmp_path, no_test):
     assert changed["seed"] == 4 and changed["settings"] == {**config_of(first)["settings"], "norm": "post"}
 
 
+def test_the_file_holds_every_option_that_the_table_says_it_does():
+    config = {
+        "recipe": "dates",
+        "seed": 0,
+        "threads": 2,
+        "share": "batch",
+        "tensorboard": False,
+        "settings": {},
+    }
+    found = set()
+    for every in (None, 5):
+        when = {"every": every, "minutes": 1.0, "keep": 2}
+        found |= tomllib.loads(configs.of_run(Recipe, {**config, "saving": when}).decode()).keys()
+    assert found - {"settings"} == set(names("file"))
+
+
 def test_settings_without_an_option_and_texts_with_quotes_are_repeated_too(tmp_path, no_test):
     text = tmp_path / 'my "own" = text.txt'
     text.write_text("to be or not to be, that is the question. " * 40)
@@ -102,14 +118,9 @@ def test_settings_without_an_option_and_texts_with_quotes_are_repeated_too(tmp_p
 def test_the_command_line_wins_whatever_stands_in_the_file(tmp_path):
     path = tmp_path / "my.toml"
     path.write_text('recipe = "text"\nseed = 5\nsave-every = 7\n[settings]\nlr = 0.01\nd_model = 32\n')
-    options = parse(["--config", str(path), "--lr", "0.02"])
-    assert (options.recipe, options.seed, options.save_every, options.lr, options.d_model) == (
-        "text",
-        5,
-        7,
-        0.02,
-        32,
-    )
+    plan = parse(["--config", str(path), "--lr", "0.02"])
+    assert (plan.recipe, plan.seed, plan.saving.save_every) == ("text", 5, 7)
+    assert plan.settings == {"lr": 0.02, "d_model": 32}
     assert parse(["sort", "--config", str(path), "--seed", "6"]).recipe == "sort"
     path.write_bytes(b'\xef\xbb\xbfrecipe = "sort"')  # as Windows' editor saves it
     assert parse(["--config", str(path)]).recipe == "sort"

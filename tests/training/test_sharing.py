@@ -7,6 +7,7 @@ from small_recipes import NAMES, made
 
 import minigrad as mg
 from minigrad import train
+from minigrad.cli.options import Compute
 from minigrad.training.loop import fit
 from minigrad.training.threads import Sharing, cores, trial
 
@@ -80,9 +81,8 @@ def test_the_trial_leaves_no_trace():
     ({"batch": 0.05, "products": 0.035, "one": 0.03}, "auto", 1, "One thread, as 2 are slower."),
 ])  # fmt: skip
 def test_the_fastest_way_is_taken_and_the_times_are_said(seconds, share, threads, words, capsys):
-    options = train.parse(["--threads", "2"])
-    train.choose_fastest(options, seconds)
-    assert (options.share, options.threads) == (share, threads) and words in capsys.readouterr().out
+    compute = train.fastest(Compute(threads=2), seconds, print)
+    assert (compute.share, compute.threads) == (share, threads) and words in capsys.readouterr().out
 
 
 def test_more_threads_than_cores_are_a_sentence(capsys):
