@@ -27,7 +27,7 @@ MOVED = {  # old path -> new path (its files, where the old module was divided)
     "minigrad.gradcheck.sample": "minigrad.gradcheck.samples",
     "minigrad.gradcheck.second": "minigrad.gradcheck.locate.second",
     "minigrad.gradcheck.spoiling": "minigrad.gradcheck.mutations.spoiling",
-    "minigrad.gradcheck.squares": "minigrad.gradcheck.samples.squares",
+    "minigrad.gradcheck.squares": "minigrad.gradcheck.samples.ops",
     "minigrad.gradcheck.steps": "minigrad.gradcheck.locate.steps",
     "minigrad.gradcheck.structure": "minigrad.gradcheck.diagnosis.structure",
     "minigrad.gradcheck.terms": "minigrad.gradcheck.diagnosis.terms",
