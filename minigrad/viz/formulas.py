@@ -1,12 +1,12 @@
-"""The rules as a reader wants them: a formula for each row of the table, and where its source stands. Knows calculus as text and
-how to set it in MathML; computes nothing.
+"""The rules as a reader wants them: the formula of each row, and where its source stands. Knows calculus as text;
+computes nothing.
 
-Formulas are Python expressions, so that a test can compute them beside the rules. The letters are the rules' own: g the gradient
+FORMULAS has only what a row does not say itself: the gradients are printed from the rules (printing.py), and a value without an
+entry is name(x, y). Formulas are Python expressions, so that a test can compute them beside the rules. The letters are the rules' own: g the gradient
 of the value, x, y the arguments, y the value, or z where y is an argument. What goes to x is written d(x): the gradient of x.
 """
 
 import ast
-import html
 import inspect
 import textwrap
 from dataclasses import dataclass
@@ -17,8 +17,11 @@ import numpy as np
 from minigrad import kernels
 from minigrad.engine import array_functions as p
 from minigrad.engine import graph
+from minigrad.engine.graph import name_of
 from minigrad.engine.recompute import recomputed
 from minigrad.engine.table import RULES, EachRow, KernelRow, Row
+from minigrad.viz.mathml import mathml
+from minigrad.viz.printing import NAMES, printed
 
 PACKAGE = Path(__file__).parents[2]
 LONG = 14  # lines; of a longer function only its first lines and its docstring are shown
@@ -26,14 +29,14 @@ LONG = 14  # lines; of a longer function only its first lines and its docstring 
 
 @dataclass(frozen=True)
 class Formula:
-    """What a function computes, what each argument receives (None: nothing), and a sentence where the signs do not say it."""
+    """What a function computes, what each argument receives ("": nothing), and a sentence where the signs do not say it."""
 
     value: str
     to: tuple = ()
     words: str = ""
 
 
-def formula(value, *to, words=""):
+def formula(value="", *to, words=""):
     return Formula(value, to, words)
 
 
@@ -45,76 +48,58 @@ TIES = "The larger argument takes it all; at a tie each takes half."
 
 # fmt: off
 FORMULAS = {
-    np.add: formula("x + y", "g", "g", words="A sum hands its gradient on unchanged, to both."),
-    np.subtract: formula("x - y", "g", "-g"),
-    np.multiply: formula("x * y", "g * y", "g * x", words="Each factor's slope is the other factor."),
-    np.true_divide: formula("x / y", "g / y", "-g * z / y"),
-    np.negative: formula("-x", "-g"),
+    np.add: formula("x + y", words="A sum hands its gradient on unchanged, to both."),
+    np.subtract: formula("x - y"),
+    np.multiply: formula("x * y", words="Each factor's slope is the other factor."),
+    np.true_divide: formula("x / y"),
+    np.negative: formula("-x"),
     np.power: formula("x**y", "g * y * x**(y - 1)", "g * z * ln(x)"),
-    p.quotient: formula("x / y", "g / y", "-g * z / y", words="A division in which 0 / 0 is 0."),
-    np.exp: formula("exp(x)", "g * y", words="The exponential is its own slope."),
-    np.exp2: formula("2**x", "g * y * ln(2)"),
-    np.expm1: formula("exp(x) - 1", "g * (y + 1)"),
-    np.log: formula("ln(x)", "g / x"),
-    np.log2: formula("log_2(x)", "g / (x * ln(2))"),
-    np.log10: formula("log_10(x)", "g / (x * ln(10))"),
-    np.log1p: formula("ln(1 + x)", "g / (1 + x)"),
-    np.sqrt: formula("sqrt(x)", "g / (2 * y)", words="Where g and y are both 0, 0 goes back."),
-    np.square: formula("x**2", "g * 2 * x"),
-    np.sin: formula("sin(x)", "g * cos(x)"),
-    np.cos: formula("cos(x)", "-g * sin(x)"),
-    np.tan: formula("tan(x)", "g * (1 + y**2)"),
-    np.arcsin: formula("arcsin(x)", "g / sqrt(1 - x**2)"),
-    np.arccos: formula("arccos(x)", "-g / sqrt(1 - x**2)"),
-    np.arctan: formula("arctan(x)", "g / (1 + x**2)"),
-    np.sinh: formula("sinh(x)", "g * cosh(x)"),
-    np.cosh: formula("cosh(x)", "g * sinh(x)"),
-    np.tanh: formula("tanh(x)", "g * (1 - y**2)", words="Far from 0 the value is near ±1 and the slope near 0: it saturates."),
-    np.arcsinh: formula("arcsinh(x)", "g / sqrt(x**2 + 1)"),
-    np.arccosh: formula("arccosh(x)", "g / sqrt(x**2 - 1)"),
-    np.arctanh: formula("arctanh(x)", "g / (1 - x**2)"),
-    np.absolute: formula("abs(x)", "g * sign(x)"),
-    p.sigmoid: formula("1 / (1 + exp(-x))", "g * y * (1 - y)"),
-    p.erf: formula("erf(x)", "g * (2 / sqrt(pi)) * exp(-(x**2))"),
-    p.erfc: formula("1 - erf(x)", "-g * (2 / sqrt(pi)) * exp(-(x**2))"),
-    p.softplus: formula("ln(1 + exp(x))", "g / (1 + exp(-x))"),
-    p.relu: formula("max(x, 0)", "g * [x > 0]", words="The gradient passes where x was positive, and nowhere else."),
-    np.sign: formula("sign(x)", "0", words=ZERO_SLOPE),
-    np.floor: formula("floor(x)", "0", words=ZERO_SLOPE),
-    np.ceil: formula("ceil(x)", "0", words=ZERO_SLOPE),
-    np.trunc: formula("trunc(x)", "0", words=ZERO_SLOPE),
-    np.rint: formula("round(x)", "0", words=ZERO_SLOPE),
-    p.cast: formula("x", "g", words="The same numbers in another type."),
-    np.arctan2: formula("arctan2(x, y)", "g * y / (x**2 + y**2)", "-g * x / (x**2 + y**2)"),
-    np.hypot: formula("sqrt(x**2 + y**2)", "g * x / z", "g * y / z"),
-    np.logaddexp: formula("ln(exp(x) + exp(y))", "g * exp(x - z)", "g * exp(y - z)"),
-    np.fmod: formula("x - y * trunc(x / y)", "g", "-g * trunc(x / y)"),
-    np.remainder: formula("x - y * floor(x / y)", "g", "-g * floor(x / y)"),
+    p.quotient: formula("x / y", words="A division in which 0 / 0 is 0."),
+    np.exp: formula(words="The exponential is its own slope."),
+    np.exp2: formula("2**x"),
+    np.expm1: formula("exp(x) - 1"),
+    np.log1p: formula("ln(1 + x)"),
+    np.sqrt: formula(words="Where g and y are both 0, 0 goes back."),
+    np.square: formula("x**2"),
+    np.tanh: formula(words="Far from 0 the value is near ±1 and the slope near 0: it saturates."),
+    p.sigmoid: formula("1 / (1 + exp(-x))"),
+    p.erfc: formula("1 - erf(x)"),
+    p.softplus: formula("ln(1 + exp(x))"),
+    p.relu: formula("max(x, 0)", words="The gradient passes where x was positive, and nowhere else."),
+    np.sign: formula(words=ZERO_SLOPE),
+    np.floor: formula(words=ZERO_SLOPE),
+    np.ceil: formula(words=ZERO_SLOPE),
+    np.trunc: formula(words=ZERO_SLOPE),
+    np.rint: formula(words=ZERO_SLOPE),
+    p.cast: formula("x", words="The same numbers in another type."),
+    np.hypot: formula("sqrt(x**2 + y**2)"),
+    np.logaddexp: formula("ln(exp(x) + exp(y))"),
+    np.fmod: formula("x - y * trunc(x / y)"),
+    np.remainder: formula("x - y * floor(x / y)"),
     np.maximum: formula("max(x, y)", "g * [x > y]", "g * [y > x]", words=TIES),
     np.minimum: formula("min(x, y)", "g * [x < y]", "g * [y < x]", words="The smaller argument takes it all; at a tie each takes half."),
-    np.where: formula("c * x + (1 - c) * y", None, "g * c", "g * (1 - c)", words="c is 1 where the condition holds and 0 elsewhere; each side gets the gradient of the places it filled."),
-    np.tril: formula("tril(x)", "tril(g)", words="What the triangle set to 0 gets 0."),
-    np.triu: formula("triu(x)", "triu(g)", words="What the triangle set to 0 gets 0."),
+    np.where: formula("c * x + (1 - c) * y", words="c is 1 where the condition holds and 0 elsewhere; each side gets the gradient of the places it filled."),
+    np.tril: formula(words="What the triangle set to 0 gets 0."),
+    np.triu: formula(words="What the triangle set to 0 gets 0."),
     np.sum: formula("Sum(i, x_i)", "d(x_i) = g", words="Every summand counts once, so g is copied to each."),
     np.amax: formula("max(i, x_i)", "d(x_i) = g * [x_i == y]", words="Only the largest entry counts; several equal ones share g."),
     np.amin: formula("min(i, x_i)", "d(x_i) = g * [x_i == y]", words="Only the smallest entry counts; several equal ones share g."),
     p.norm: formula("sqrt(Sum(i, x_i**2))", "g * x / y", words="Along the vector itself; 0 at the zero vector."),
     np.prod: formula("Prod(i, x_i)", "d(x_i) = g * Prod(j != i, x_j)", words="Each factor's slope is the product of the others."),
     np.cumsum: formula("y_i = Sum(j <= i, x_j)", "d(x_j) = Sum(i >= j, g_i)", words="An entry counts in every sum from its own place on."),
-    np.reshape: formula("reshape(x)", "reshape(g)", words=RESHAPED),
+    np.reshape: formula("reshape(x)", words=RESHAPED),
     np.transpose: formula("transpose(x)", "untranspose(g)", words="The axes of the gradient go back to where they were."),
-    np.swapaxes: formula("T(x)", "T(g)", words="Two axes change places, and back again."),
-    np.squeeze: formula("reshape(x)", "reshape(g)", words=RESHAPED),
-    np.expand_dims: formula("reshape(x)", "reshape(g)", words=RESHAPED),
-    np.broadcast_to: formula("repeat(x)", "g", words="The rule hands g on; the engine sums over what was repeated."),
+    np.swapaxes: formula(words="Two axes change places, and back again."),
+    np.squeeze: formula("reshape(x)", words=RESHAPED),
+    np.expand_dims: formula("reshape(x)", words=RESHAPED),
+    np.broadcast_to: formula("repeat(x)", words="The rule hands g on; the engine sums over what was repeated."),
     p.getitem: formula("y_i = x_k_i", "d(x_k) = Sum(k_i == k, g_i)", words="What was picked gets its gradient; what was picked twice gets both; the rest gets 0."),
     p.scatter_add: formula("y_k = Sum(k_i == k, x_i)", "d(x_i) = g_k_i", words="The opposite of picking: each number fetches the gradient of the place it was added to."),
     p.concatenate: formula("concatenate(x_1, x_2)", "d(x_i) = part_i(g)", words="Each array gets the stretch of g that it filled."),
     p.split: formula("y_i = part_i(x)", "concatenate(g_1, g_2)", words="The pieces' gradients are put together again."),
     graph.take_item: formula("items_i", "d(items_i) = g", words="One value out of several; the others' gradients stay as they are."),
     np.matmul: formula("x @ y", "g @ T(y)", "T(x) @ g", words="The only order in which the shapes fit."),
-    np.linalg.inv: formula("inv(x)", "-T(y) @ g @ T(y)"),
-    np.linalg.solve: formula("inv(x) @ y", "-T(inv(x)) @ g @ T(z)", "T(inv(x)) @ g"),
+    np.linalg.solve: formula("inv(x) @ y"),
     np.linalg.det: formula("det(x)", "g * y * T(inv(x))"),
     p.logabsdet: formula("ln(abs(det(x)))", "g * T(inv(x))"),
     np.linalg.cholesky: formula("x = y @ T(y)", "sym(inv(T(y)) @ tri(T(y) @ g) @ inv(y))", words="tri takes the lower triangle with half of its diagonal, sym makes symmetric (Murray 2016, equation 10)."),
@@ -146,24 +131,41 @@ FORMULAS = {
 
 def rule_for_reader(fun):
     """What the page says of a function: {"value", "to", "words", "letters", "result", "derivation", "sources"}; formulas in MathML."""
-    row, known = RULES[fun], FORMULAS.get(fun, Formula(""))
-    letters = letters_of(row)
-    result = "z" if "y" in letters else "y"
-    rules = rule_functions(row)
+    row, known = RULES[fun], formula_of(fun)
+    letters, rules = letters_of(row), rule_functions(row)
     # rules that stand on one line are shown once
     sources = {source["where"]: source for source in map(source_of, rules)}
     return {
-        "value": mathml(_equation(known.value, result)),
+        "value": mathml(_equation(known.value, result_of(row))),
         "to": [
             mathml(_equation(to, f"d({letter})"))
             for to, letter in zip(known.to, letters * (len(known.to) or 1), strict=False)
         ],
         "words": known.words,
         "letters": letters,
-        "result": result,
-        "derivation": "" if known.to else " ".join((inspect.getdoc(rules[0]) or "").split()),
+        "result": result_of(row),
+        "derivation": "" if any(known.to) else " ".join((inspect.getdoc(rules[0]) or "").split()),
         "sources": [*sources.values()],
     }
+
+
+def formula_of(fun):
+    """The whole formula of a function: what FORMULAS says of it, the rest from its name and its rules."""
+    row, known = RULES[fun], FORMULAS.get(fun, Formula(""))
+    letters = letters_of(row)[: len(row.rules) if type(row) is Row else None]
+    name = name_of(fun)
+    value = known.value or (
+        f"{NAMES.get(name, name)}({', '.join(letters)})" if letters and name.isidentifier() else ""
+    )
+    to = known.to
+    if not to and type(row) is Row:
+        to = tuple(printed(rule, ("g", result_of(row), *letters)) if rule else "" for rule in row.rules)
+    return Formula(value, to, known.words)
+
+
+def result_of(row):
+    """The letter of the value: z where y is an argument."""
+    return "z" if "y" in letters_of(row) else "y"
 
 
 def letters_of(row):
@@ -208,99 +210,3 @@ def _head(lines):
 
 def _equation(text, left):
     return text if not text or " = " in text else f"{left} = {text}"
-
-
-# ---------------------------------------------------------------- MathML
-
-SIGNS = {"pi": "π", "epsilon": "ε", "Phi": "Φ"}
-FUNCTIONS_OF_INDEX = {"Sum": "∑", "Prod": "∏", "max": "max", "min": "min"}
-OPERATORS = {ast.Add: "+", ast.Sub: "−", ast.Mult: "·", ast.MatMult: " "}
-COMPARISONS = {ast.Gt: ">", ast.Lt: "<", ast.GtE: "≥", ast.LtE: "≤", ast.Eq: "=", ast.NotEq: "≠"}
-BINDING = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.MatMult: 2, ast.Div: 2, ast.Pow: 4}
-
-
-def mathml(text):
-    """A formula set in MathML; "" for none."""
-    if not text:
-        return ""
-    sides = [_set(ast.parse(side, mode="eval").body) for side in text.split(" = ")]
-    return f'<math displaystyle="true">{_sign("=").join(sides)}</math>'
-
-
-def _set(tree):
-    """One part of a formula as an element."""
-    return globals()[f"_set_{type(tree).__name__.lower()}"](tree)
-
-
-def _sign(text):
-    return f"<mo>{html.escape(text)}</mo>"
-
-
-def _row(*parts):
-    return f"<mrow>{''.join(parts)}</mrow>"
-
-
-def _bracketed(inner, left="(", right=")"):
-    return _row(_sign(left), inner, _sign(right))
-
-
-def _set_name(tree):
-    """x; with underscores x_i, and x_k_i for an index that has an index."""
-    first, *rest = tree.id.split("_")
-    name = f"<mi>{SIGNS.get(first, first)}</mi>"
-    return f"<msub>{name}{_set_name(ast.Name('_'.join(rest)))}</msub>" if rest else name
-
-
-def _set_constant(tree):
-    return f"<mn>{tree.value}</mn>"
-
-
-def _set_unaryop(tree):
-    return _row(_sign("−"), _inside(tree.operand, 2))
-
-
-def _set_binop(tree):
-    kind = type(tree.op)
-    if kind is ast.Div:
-        return f"<mfrac>{_set(tree.left)}{_set(tree.right)}</mfrac>"
-    if kind is ast.Pow:
-        return f"<msup>{_inside(tree.left, 5)}{_set(tree.right)}</msup>"
-    binds = BINDING[kind]
-    between = '<mspace width="0.25em"/>' if kind is ast.MatMult else _sign(OPERATORS[kind])
-    return _row(_inside(tree.left, binds), between, _inside(tree.right, binds + (kind is ast.Sub)))
-
-
-def _inside(tree, binds):
-    """A part of something that binds so tightly: in brackets where it binds less itself. A fraction needs none beside a product."""
-    own = BINDING.get(type(getattr(tree, "op", None)), 2 if isinstance(tree, ast.UnaryOp) else 5)
-    is_fraction = isinstance(getattr(tree, "op", None), ast.Div)
-    return _bracketed(_set(tree)) if own < binds and not (is_fraction and binds <= 2) else _set(tree)
-
-
-def _set_list(tree):
-    """[x > 0]: 1 where it holds, else 0."""
-    return _bracketed(_set(tree.elts[0]), "[", "]")
-
-
-def _set_compare(tree):
-    return _row(_set(tree.left), _sign(COMPARISONS[type(tree.ops[0])]), _set(tree.comparators[0]))
-
-
-def _set_call(tree):
-    name, args = tree.func.id, tree.args
-    if name in FUNCTIONS_OF_INDEX and len(args) == 2 and _is_index(args[0]):
-        return _row(f"<munder>{_sign(FUNCTIONS_OF_INDEX[name])}{_set(args[0])}</munder>", _inside(args[1], 2))
-    inner = _sign(",").join(map(_set, args))
-    special = {
-        "d": lambda: f"<mfrac><mrow><mo>∂</mo><mi>L</mi></mrow><mrow><mo>∂</mo>{inner}</mrow></mfrac>",
-        "sqrt": lambda: f"<msqrt>{inner}</msqrt>",
-        "exp": lambda: f"<msup><mi>e</mi>{_set(args[0])}</msup>",
-        "abs": lambda: _bracketed(inner, "|", "|"),
-        "T": lambda: f"<msup>{_inside(args[0], 5)}<mi>T</mi></msup>",
-        "inv": lambda: f"<msup>{_inside(args[0], 5)}<mrow>{_sign('−')}<mn>1</mn></mrow></msup>",
-    }
-    return special[name]() if name in special else _row(_set_name(tree.func), _bracketed(inner))
-
-
-def _is_index(tree):
-    return isinstance(tree, ast.Compare) or isinstance(tree, ast.Name) and tree.id in ("i", "j")

@@ -22,9 +22,12 @@ from minigrad import nn
 from minigrad.engine import array_functions as p
 from minigrad.engine import graph
 from minigrad.engine.table import CONSTANT, RULES, KernelRow, Row
+from minigrad.gradcheck.rule_source import is_elementwise
 from minigrad.viz import stepper
-from minigrad.viz.formulas import FORMULAS, letters_of, mathml, rule_for_reader
+from minigrad.viz.formulas import formula_of, letters_of, rule_for_reader
+from minigrad.viz.mathml import mathml
 from minigrad.viz.page import plain
+from minigrad.viz.printing import printed
 from minigrad.viz.replay import replay
 from minigrad.viz.stepper import Arrays, as_data, groups_of, page_of, undone
 from models.transformer import Transformer
@@ -67,25 +70,24 @@ ROWS = [
     if row is not CONSTANT and fun.__module__ != "minigrad.gradcheck.samples.ops"
 ]
 SIGNS = {
-    **{name: getattr(np, name) for name in "exp sqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh arctan2 sign floor ceil trunc tril triu abs pi".split()},
-    "ln": np.log, "log_2": np.log2, "log_10": np.log10, "round": np.rint, "erf": p.erf, "max": np.maximum, "min": np.minimum,
-    "inv": np.linalg.inv, "det": np.linalg.det, "T": lambda x: np.swapaxes(x, -1, -2),
+    **{graph.name_of(fun): fun for fun in RULES}, "pi": np.pi,
+    "ln": np.log, "log_2": np.log2, "log_10": np.log10, "round": np.rint, "max": np.maximum, "min": np.minimum, "abs": np.abs,
+    "T": lambda x: np.swapaxes(x, -1, -2),
 }  # fmt: skip
-COMPUTABLE = [fun for fun, row in ROWS if type(row) is Row and isinstance(fun, np.ufunc) and fun is not np.matmul] + [
-    p.quotient, p.sigmoid, p.erf, p.erfc, p.softplus, p.relu, np.tril, np.triu, np.matmul, np.linalg.inv, np.linalg.solve, np.linalg.det, p.logabsdet
+COMPUTABLE = [fun for fun, _ in ROWS if is_elementwise(fun) and fun is not np.where] + [
+    np.tril, np.triu, np.matmul, np.linalg.inv, np.linalg.solve, np.linalg.det, p.logabsdet
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("fun", [fun for fun, _ in ROWS], ids=graph.name_of)
 def test_every_row_has_a_formula_or_a_derivation_for_each_argument_and_its_source(fun):
     row, shown = RULES[fun], rule_for_reader(fun)
-    assert fun in FORMULAS, f"minigrad/viz/formulas.py has no formula for {fun.__name__}"
     if isinstance(row, KernelRow):
         assert shown["value"] and shown["derivation"], (
             "a kernel's backward says in its docstring how it is derived"
         )
     elif type(row) is Row:
-        assert [bool(to) for to in shown["to"]] == [rule is not None for rule in row.rules]
+        assert len(shown["to"]) == len(row.rules)
     assert shown["value"] or shown["words"]
     for source in shown["sources"]:
         path, line = re.fullmatch(r"(minigrad/[\w/]+\.py), line (\d+)", source["where"]).groups()
@@ -95,7 +97,7 @@ def test_every_row_has_a_formula_or_a_derivation_for_each_argument_and_its_sourc
 
 @pytest.mark.parametrize("fun", COMPUTABLE, ids=graph.name_of)
 def test_formulas_are_true(fun):
-    known, row = FORMULAS[fun], RULES[fun]
+    known, row = formula_of(fun), RULES[fun]
     rng, letters = np.random.default_rng(3), [letter for letter in letters_of(row) if letter in ("x", "y")]
     low, high = (1.1, 2.0) if fun is np.arccosh else (0.2, 0.9)
     args = [rng.uniform(low, high, (3, 3)) for _ in letters]
@@ -119,8 +121,31 @@ def test_formulas_are_true(fun):
 def test_the_letter_of_the_result_is_no_arguments(fun):
     shown = rule_for_reader(fun)
     assert shown["result"] not in shown["letters"]
-    if shown["value"] and " = " not in FORMULAS[fun].value:
+    if shown["value"] and " = " not in formula_of(fun).value:
         assert "".join(ElementTree.fromstring(shown["value"]).itertext()).startswith(shown["result"] + "=")
+
+
+def scaled(x, alpha):
+    return x * np.exp(alpha)
+
+
+@pytest.mark.parametrize(
+    "rule, formula",
+    [
+        (lambda g, y, _x: p.quotient(g, 2 * y), "g / (2 * y)"),
+        (lambda g, _out, x, alpha=1.0: g * np.exp(alpha * x) + -x * x, "g * exp(alpha * x) + -x ** 2"),
+        (lambda g, _y, x: np.where(x > 0, g, g * x), "g * [x > 0] + g * x * (1 - [x > 0])"),
+        (lambda g, _y, _x, shape, axis=0: g.sum(axis).reshape(_x.shape), "reshape(sum(g))"),
+        (lambda g, _y, x: 0 * x, "0"),
+        (lambda g, _y, x: g * np.maximum(x, 1), "g * max(x, 1)"),
+        (lambda g, _y, x: scaled(g, 2.0) @ np.linalg.inv(x).mT, "scaled(g, 2.0) @ T(inv(x))"),
+        (lambda g, _y, x: g[0] % x, ""),
+        (lambda g, _y, x: g if x.ndim else -g, ""),
+    ],
+)  # fmt: skip
+def test_a_rule_is_printed_as_a_formula_or_not_at_all(rule, formula):
+    assert printed(rule, ("g", "y", "x")) == formula
+    assert not formula or mathml(formula)
 
 
 def test_where_fills_z_from_x_and_y():
@@ -128,10 +153,9 @@ def test_where_fills_z_from_x_and_y():
 
 
 def test_formulas_are_mathml_that_a_reader_of_xml_accepts():
-    for known in FORMULAS.values():
-        for text in (known.value, *known.to):
-            if text:
-                ElementTree.fromstring(mathml(text))
+    for known in (formula_of(fun) for fun, _ in ROWS):
+        for text in filter(None, (known.value, *known.to)):
+            ElementTree.fromstring(mathml(text))
 
 
 @pytest.mark.parametrize(
