@@ -634,8 +634,10 @@ print("gradcheck passes, gradgradcheck does not; values differ by", apart.round(
 # %% [markdown]
 # ## What was left out
 #
-# - **Bringing an op into minigrad itself**: its row goes beside its kin in `minigrad/engine/rules.py`, a line into
-#   `minigrad/gradcheck/samples/ops.py`. The tests fail until both are there: they walk the table.
+# - **Bringing an op into minigrad itself** takes three edits: the function and its name in `minigrad/ops` (in
+#   `minigrad/engine/array_functions.py` too if NumPy lacks it), a row in `minigrad/engine/rules.py`, and a sample in
+#   `minigrad/gradcheck/samples/ops.py`. The tests walk the table and fail until all are there. The stepper prints the formula
+#   from the rule, and the mutation run makes its own square inputs from the sample.
 # - **`python -m minigrad.gradcheck --mutations`** spoils every rule and kernel and counts what is caught.
 # - **Hooks** (`x.register_hook`) change a gradient on its way without an op of their own.
 # - **Forward mode**: a row here has no rule for it. JAX keeps those instead and derives the others (lesson 18).
