@@ -1,5 +1,4 @@
-"""What the source of a rule tells: its syntax tree, its helpers, and whether its function works element by element. Knows rules as
-text; computes nothing."""
+"""Reads the source of rules: the syntax tree, the helpers, whether the function is elementwise. Computes nothing."""
 
 import ast
 import inspect
@@ -49,8 +48,11 @@ def is_beside(f, fun):
 
 
 def is_elementwise(fun, within=()):
-    """Does each element of the value come from one element of each argument? A ufunc says so. Of another function the rules
-    tell: they take no settings, and use nothing but arithmetic and elementwise functions."""
+    """Does each element of the value depend on one element of each argument only?
+
+    A ufunc without a signature is elementwise. Another function is if its rules take no settings and use only arithmetic and
+    elementwise functions.
+    """
     if isinstance(fun, np.ufunc):
         return fun.signature is None  # matmul has one
     row = RULES.get(fun)

@@ -162,13 +162,12 @@ class Training:
     def _gradients(self, batch, before):
         """(the loss, the length of the gradient) of a batch; the gradients are left in the parameters."""
         _check(batch, self.done)
-        backward = self.workers.backward
-        loss = (
-            backward_in_parts(self.recipe, self.model, cut(self.recipe, batch, self.times), backward)
-            if self.times > 1
-            else backward(self.recipe, self.model, batch)
-        )
-        norm = self.recipe.clip(self.model, self.clip) if math.isfinite(loss) else loss
+        recipe, model, backward = self.recipe, self.model, self.workers.backward
+        if self.times > 1:
+            loss = backward_in_parts(recipe, model, cut(recipe, batch, self.times), backward)
+        else:
+            loss = backward(recipe, model, batch)
+        norm = recipe.clip(model, self.clip) if math.isfinite(loss) else loss
         if not math.isfinite(norm):
             raise NotFinite(self._why("The gradient" if math.isfinite(loss) else "The loss", norm, before))
         return loss, norm

@@ -44,14 +44,8 @@ def carry_on(run, attended, say):
     attended   models.attended.attended, for the report            say   print, or what is silent
     """
     training = run.training
-    diary = Diary(
-        training.recipe,
-        training.model,
-        attended,
-        run.config["command"],
-        run.config["threads"],
-        first=run.first,
-    )
+    command, threads = run.config["command"], run.config["threads"]
+    diary = Diary(training.recipe, training.model, attended, command, threads, first=run.first)
     health = Health(training.recipe, training.model, training.clip, run.log.rows)
     events = board(run)
     show = progress.Progress(

@@ -1,5 +1,5 @@
-"""A rule's own source as a formula: `lambda g, y, _x: quotient(g, 2 * y)` is g / (2 * y). Knows Python's syntax tree and the names
-of NumPy's functions; no calculus."""
+"""Prints a rule's source as a formula: `lambda g, y, _x: quotient(g, 2 * y)` becomes g / (2 * y). Knows Python's syntax tree; no
+calculus."""
 
 import ast
 import copy
@@ -15,8 +15,10 @@ NAMES = {
 
 
 def printed(rule, letters):
-    """The formula of a rule, whose parameters get these letters: g, the value's, the arguments'. "" if it is none: if it has
-    several steps, or a sign that no formula has."""
+    """The formula of a rule as a Python expression; "" if the rule has several steps or a sign that no formula has.
+
+    letters  for the rule's parameters in order: g, the value, each argument; parameters without a letter are settings
+    """
     tree = syntax_tree(rule)
     returned = _returned(tree)
     if returned is None:
@@ -41,7 +43,7 @@ class _NoFormulaError(Exception):
 
 
 class _Printer(ast.NodeTransformer):
-    """Writes an expression with the signs of formulas. Settings, such as an axis, are left out."""
+    """Rewrites an expression with the signs of formulas. Leaves out settings such as an axis."""
 
     def __init__(self, names, parameters, letters):
         self.names, self.letters = names, dict(zip(parameters, letters))

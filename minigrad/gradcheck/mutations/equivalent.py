@@ -1,4 +1,4 @@
-"""Which mutants change nothing, and why: nothing can catch them. What a rule depends on is found by differentiating the rule."""
+"""Finds the mutants that change nothing, which no check can catch. Differentiates a rule to see what it depends on."""
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def why_equivalent(mutant, nodes):
 
 
 def is_flat(i, nodes):
-    """Does nothing go back to the i-th argument, whatever the gradient of the value is?"""
+    """Is the gradient of the i-th argument 0, whatever the gradient of the value is?"""
     return not _depends_somewhere(i, nodes, on_g=True)
 
 

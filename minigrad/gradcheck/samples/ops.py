@@ -53,8 +53,7 @@ def squared(spec):
 
 
 def squares():
-    """The ops and kernels once more, at 3 x 3 matrices, if they can be computed of them: transposing a gradient by mistake keeps
-    its shape only there."""
+    """Samples of the same ops and kernels with 3 x 3 inputs, where these fit: only there does a transposed gradient keep its shape."""
     tried = [Sample("square", s.name, s.square) for s in SAMPLES if s.group in ("op", "kernel")]
     return [sample for sample in tried if _is_differentiable(sample)]
 
