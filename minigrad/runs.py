@@ -78,22 +78,8 @@ def look_at_all(folder, recipes):
 def look_at(folder, recipes):
     """{"run", "recipe", "state", "steps", "of", "loss", "metric", "value", "share" (is it one of 1?), "seconds", "settings", "problem"};
     what is not known is None."""
-    run = dict.fromkeys(
-        (
-            "run",
-            "recipe",
-            "state",
-            "steps",
-            "of",
-            "loss",
-            "metric",
-            "value",
-            "share",
-            "seconds",
-            "settings",
-            "problem",
-        )
-    )
+    names = "run recipe state steps of loss metric value share seconds settings problem"
+    run = dict.fromkeys(names.split())
     run["run"] = folder.path.name or str(folder)
     try:
         config = folder.read_config()
@@ -242,30 +228,16 @@ def table(runs):
 
 
 def cells(run):
-    steps = (
-        ""
-        if run["steps"] is None
-        else f"{run['steps']:,}/{run['of']:,}"
-        if type(run["of"]) is int
-        else f"{run['steps']:,}"
-    )
+    of = f"/{run['of']:,}" if type(run["of"]) is int else ""
+    steps = "" if run["steps"] is None else f"{run['steps']:,}{of}"
     shown = cell(run["value"], ".1%" if run["share"] else ".4g")
     metric = f"{run['metric']} {shown}" if run["value"] is not None else ""
     seconds = "" if run["seconds"] is None else f"{run['seconds']:.1f}"
     settings = " ".join(f"{name}={value}" for name, value in (run["settings"] or {}).items())
-    texts = (
-        run["run"],
-        run["recipe"] or "",
-        run["state"],
-        steps,
-        "" if run["loss"] is None else f"{run['loss']:.4g}",
-        metric,
-        seconds,
-        settings,
-    )
-    return tuple(
-        printable(text) for text in (*texts[:-1], texts[-1] if run["state"] != "broken" else run["problem"])
-    )
+    loss = "" if run["loss"] is None else f"{run['loss']:.4g}"
+    last = settings if run["state"] != "broken" else run["problem"]
+    texts = (run["run"], run["recipe"] or "", run["state"], steps, loss, metric, seconds, last)
+    return tuple(map(printable, texts))
 
 
 def printable(text):

@@ -34,11 +34,8 @@ class BERT(Module):
         settings = (d_model, num_heads, d_ff or 4 * d_model, dropout, "post", activation)
         self.layers = ModuleList(EncoderLayer(*settings) for _ in range(num_layers))
         self.pooler = Linear(d_model, d_model)
-        self.transform, self.activation, self.transform_norm = (
-            Linear(d_model, d_model),
-            ACTIVATIONS[activation](),
-            LayerNorm(d_model),
-        )
+        self.transform, self.activation = Linear(d_model, d_model), ACTIVATIONS[activation]()
+        self.transform_norm = LayerNorm(d_model)
         self.output_bias = Parameter(zeros(vocab_size))
         for p in self.parameters():
             if p.ndim > 1:

@@ -126,12 +126,8 @@ class Sampler:
 
     def __init__(self, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0, seed=None):
         _check(temperature, top_k, top_p, repetition_penalty, seed)
-        self.temperature, self.top_k, self.top_p, self.repetition_penalty = (
-            temperature,
-            top_k,
-            top_p,
-            repetition_penalty,
-        )
+        self.temperature, self.top_k, self.top_p = temperature, top_k, top_p
+        self.repetition_penalty = repetition_penalty
         self.seed, self.streams = seed, {}
 
     def __call__(self, logits, rows=None):

@@ -63,16 +63,8 @@ class Llama(Module):
         self.max_len = max_len
         self.embedding = Embedding(vocab_size, d_model)
         self.rotary = Rotary(head_dim or d_model // num_heads, max_len, rope_base, rope_layout)
-        settings = (
-            d_model,
-            num_heads,
-            num_kv_heads,
-            d_ff or -(-8 * d_model // 3),
-            dropout,
-            self.rotary,
-            eps,
-            head_dim,
-        )
+        d_ff = d_ff or -(-8 * d_model // 3)
+        settings = (d_model, num_heads, num_kv_heads, d_ff, dropout, self.rotary, eps, head_dim)
         self.layers = ModuleList(Layer(*settings) for _ in range(num_layers))
         self.norm = RMSNorm(d_model, eps)
         self.output = self.embedding if tie_output else Embedding(vocab_size, d_model)

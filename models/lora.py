@@ -18,12 +18,8 @@ class LoRA(Linear):
     B starts at 0, so nothing changes at first."""
 
     def __init__(self, layer, rank, alpha):
-        self.in_features, self.out_features, self.weight, self.bias = (
-            layer.in_features,
-            layer.out_features,
-            layer.weight,
-            layer.bias,
-        )
+        self.in_features, self.out_features, self.weight = layer.in_features, layer.out_features, layer.weight
+        self.bias = layer.bias
         bound = 1 / math.sqrt(layer.in_features)
         self.A = init.uniform_(
             Parameter(empty(rank, layer.in_features, dtype=layer.weight.dtype)), -bound, bound
@@ -38,10 +34,8 @@ class LoRA(Linear):
     def merged(self):
         """A plain Linear that does the same: W + (alpha / rank) B A."""
         layer = Linear(self.in_features, self.out_features, self.bias is not None)
-        layer.weight, layer.bias = (
-            Parameter(self.weight.detach() + self.B.detach() @ self.A.detach() * self.scale),
-            self.bias,
-        )
+        layer.weight = Parameter(self.weight.detach() + self.B.detach() @ self.A.detach() * self.scale)
+        layer.bias = self.bias
         return layer
 
 

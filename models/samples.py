@@ -16,11 +16,8 @@ from models.recurrent import AdditiveAttention, EncoderDecoder, Reader
 from models.transformer import Transformer
 
 SAMPLES = []
-SRC, TGT, NEXT = (
-    np.array([[3, 1, 4, 0], [2, 2, 5, 1]]),
-    np.array([[1, 3, 3], [1, 4, 0]]),
-    np.array([[3, 3, 2], [4, 2, 0]]),
-)
+SRC, TGT = np.array([[3, 1, 4, 0], [2, 2, 5, 1]]), np.array([[1, 3, 3], [1, 4, 0]])
+NEXT = np.array([[3, 3, 2], [4, 2, 0]])
 
 
 class Call(Module):

@@ -48,12 +48,8 @@ class Buckets:
     """
 
     def __init__(self, lengths, batch_size, drop_last=False, mix=50):
-        self.lengths, self.batch_size, self.drop_last, self.mix = (
-            np.asarray(lengths),
-            batch_size,
-            drop_last,
-            mix,
-        )
+        self.lengths, self.batch_size, self.drop_last = np.asarray(lengths), batch_size, drop_last
+        self.mix = mix
 
     def __len__(self):
         return batch_count(len(self.lengths), self.batch_size, self.drop_last)

@@ -175,12 +175,8 @@ class RNNBase(Recurrent):
                 f"{type(self).__name__}: dropout stands between layers, so with num_layers=1 it does nothing.",
                 stacklevel=3,
             )
-        self.input_size, self.hidden_size, self.num_layers, self.bias = (
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-        )
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias = bias
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
         self.directions = ("", "_reverse") if bidirectional else ("",)
         for layer in range(num_layers):

@@ -36,13 +36,8 @@ class Checkpoints:
         self.folder, self.training, self.log, self.better, self.warn = folder, training, log, better, warn
         self.every, self.minutes, self.keep, self.extra = every, minutes, keep, extra or {}
         # weights_of: the step of those that are saved beside the checkpoints
-        self.best, self.saved, self.weights_of, self._last, self._said = (
-            None,
-            [],
-            None,
-            time.monotonic(),
-            None,
-        )
+        self.best, self.saved, self.weights_of, self._last = None, [], None, time.monotonic()
+        self._said = None
 
     def go_on(self, checkpoint):
         """Take over what a checkpoint says of those before it; files of later steps, which could not be read, do not count."""

@@ -19,13 +19,8 @@ class Diary:
     """
 
     def __init__(self, recipe, model, attended, command, threads=1, times=60, first=None):
-        self.recipe, self.model, self.attended, self.command, self.threads = (
-            recipe,
-            model,
-            attended,
-            command,
-            threads,
-        )
+        self.recipe, self.model, self.attended, self.command = recipe, model, attended, command
+        self.threads = threads
         self.every = max(1, recipe.settings["steps"] // times)
         self.first = first or {name: t.data.copy() for name, t in model.state_dict().items()}
 
@@ -65,17 +60,8 @@ class Diary:
         recipe = self.recipe
         run = {"name": folder.path.name, "help": recipe.help, "metric": recipe.metric, "share": recipe.share, "shown": recipe.shown, "command": self.command, "reason": reason, "titles": titles(self.model)}  # fmt: skip
         parameters = {name: p.numel() for name, p in self.model.named_parameters()}
-        report(
-            folder.report,
-            run,
-            rows,
-            figures,
-            recipe.settings,
-            parameters,
-            scales,
-            looked,
-            self.threads,
-        )
+        settings, path = recipe.settings, folder.report
+        report(path, run, rows, figures, settings, parameters, scales, looked, self.threads)
 
     def looked(self):
         """[(name, rows)] of the recipe's example after and before training, the same tokens both times; or why there are none."""

@@ -235,10 +235,8 @@ def dead_units(recipe, model, step):
 
     def note(fun, arrays, out):
         if name_of(fun) in ("relu", "gelu") and out.ndim:
-            path, units = (
-                called.get(id(current_module.get()), ""),
-                np.abs(out.data).reshape(-1, out.shape[-1]).max(0, initial=0),
-            )
+            path = called.get(id(current_module.get()), "")
+            units = np.abs(out.data).reshape(-1, out.shape[-1]).max(0, initial=0)
             largest[path] = np.maximum(largest.get(path, 0), units)
 
     with random.apart("health", step), no_grad(), model.evaluating(), Mode(tracing, note):

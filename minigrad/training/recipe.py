@@ -38,10 +38,8 @@ def check_setting(name, value, default, choices=None):
         fits, wanted = isinstance(value, bool), "true or false"
     elif kind is int:
         least = min(1, default)
-        fits, wanted = (
-            isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= least,
-            f"a whole number from {least}",
-        )
+        fits = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= least
+        wanted = f"a whole number from {least}"
     elif kind is float:
         most = 1 if name in SHARES else math.inf
         fits = is_number(value) and 0 <= value < most

@@ -86,10 +86,8 @@ def ending(rows, settings, run):
 
 
 def _summary(rows, figures, run, parameters, settings):
-    ended, reason = (
-        ending(rows, settings, run),
-        f' <strong class="wrong">{_text(run["reason"])}</strong>' if run["reason"] else "",
-    )
+    ended = ending(rows, settings, run)
+    reason = f' <strong class="wrong">{_text(run["reason"])}</strong>' if run["reason"] else ""
     note = f"<p>The run {ended}.{reason}</p>" if ended else ""
     if not rows:
         return note

@@ -37,19 +37,10 @@ class Sharing(Workers):
         counts = [recipe.count(part) for part in parts]
         weights = [count / max(1, sum(counts)) for count in counts]
         parameters = [p for p in model.parameters() if p.requires_grad]
-        waiting = [
-            self._pool.submit(
-                contextvars.copy_context().run,
-                _loss_and_gradients,
-                recipe,
-                model,
-                part,
-                parameters,
-                number,
-                share,
-            )
-            for number, (part, share) in enumerate(zip(parts, weights, strict=True))
-        ]
+        waiting = []
+        for number, (part, share) in enumerate(zip(parts, weights, strict=True)):
+            work = (_loss_and_gradients, recipe, model, part, parameters, number, share)
+            waiting.append(self._pool.submit(contextvars.copy_context().run, *work))
         losses, gradients = zip(*(future.result() for future in waiting), strict=True)
         for p, *own in zip(parameters, *gradients, strict=True):
             p.grad = _sum(own)

@@ -199,13 +199,8 @@ class Look:
     """
 
     def __init__(self, layout, root, names, numbers, backward, direction, caption):
-        self.layout, self.root, self.names, self.numbers, self.backward = (
-            layout,
-            root,
-            names,
-            numbers,
-            backward,
-        )
+        self.layout, self.root, self.names, self.numbers = layout, root, names, numbers
+        self.backward = backward
         self.direction, self.caption = direction, caption
         self.boxes = [box for box in layout.boxes if numbers or not self._is_said_inline(box)]
         self.ids = {box: f"n{i}" for i, box in enumerate(self.boxes)}

@@ -50,18 +50,8 @@ def graph(y, model=None, depth=None, names=None, gradient=None, backward=True, d
     direction = direction or ("LR" if numbers and scalars else "TB")
     if not backward and y.numel() != 1:
         caption = f"{caption} Forward only: the reverse pass starts from a single number, or from gradient=.".strip()
-    return Drawing(
-        Look(
-            layout,
-            layout.drawn_as(vertices[-1]),
-            buffers(vertices, model) | named(vertices, names or {}),
-            numbers,
-            backward,
-            direction,
-            caption,
-        ).source(),
-        caption,
-    )
+    root, called = layout.drawn_as(vertices[-1]), buffers(vertices, model) | named(vertices, names or {})
+    return Drawing(Look(layout, root, called, numbers, backward, direction, caption).source(), caption)
 
 
 def _check(y, model, depth, most):

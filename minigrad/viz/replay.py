@@ -99,15 +99,7 @@ def _forward(nodes, names):
 
 def _argument(arg, place, node, vertices, names):
     """The vertex of an argument: of the op that made it, of a leaf, or of a constant."""
-    key = (
-        arg
-        if type(arg) is Node
-        else arg.node
-        if isinstance(arg, Value) and arg.node is not None
-        else arg
-        if isinstance(arg, Value)
-        else None
-    )
+    key = (arg.node or arg) if isinstance(arg, Value) else arg if type(arg) is Node else None
     if key in vertices:
         return vertices[key]
     if isinstance(arg, Value):

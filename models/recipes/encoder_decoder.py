@@ -36,16 +36,8 @@ class Pairs(Recipe):
             return EncoderDecoder(
                 self.vocab_size, s["d_model"], s["layers"], cell, attention, s["dropout"], **sizes
             )
-        return Transformer(
-            self.vocab_size,
-            s["d_model"],
-            s["heads"],
-            s["layers"],
-            s["d_ff"],
-            s["dropout"],
-            norm=s["norm"],
-            **sizes,
-        )
+        shape = (s["d_model"], s["heads"], s["layers"], s["d_ff"], s["dropout"])
+        return Transformer(self.vocab_size, *shape, norm=s["norm"], **sizes)
 
     def rows(self, pairs):
         """(src (B, Ts), tgt (B, Tt)) of (source, target) texts."""

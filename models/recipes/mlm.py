@@ -24,18 +24,8 @@ class MaskedText(Text):
 
     name = "mlm"
     help = "BERT fills in hidden characters: --text FILE, or Python's own manual (a minute or two)"
-    defaults = dict(
-        text=None,
-        steps=3000,
-        batch_size=32,
-        lr=5e-3,
-        d_model=64,
-        layers=2,
-        heads=4,
-        d_ff=256,
-        context=32,
-        dropout=0.0,
-    )
+    sizes = dict(d_model=64, layers=2, heads=4, d_ff=256, context=32, dropout=0.0)
+    defaults = dict(text=None, steps=3000, batch_size=32, lr=5e-3, **sizes)
     choices = {}  # a hole is one character, so a token is one too
     reserved = RESERVED
     metric, share = "hidden characters found", True

@@ -96,10 +96,8 @@ class Recall(Recipe):
         return f"accuracy of the {name} at distance {self.settings['distance']}"
 
     def model(self):
-        s, sizes = (
-            self.settings,
-            (len(TOKENS), len(VALUES), self.settings["d_model"], self.settings["layers"]),
-        )
+        s = self.settings
+        sizes = (len(TOKENS), len(VALUES), self.settings["d_model"], self.settings["layers"])
         return SideBySide({
             name: Reader(*sizes, name, pad=-1) if name in CELLS else AttentionReader(*sizes, s["heads"], s["distance"] + PAIRS)
             for name in self.names

@@ -77,12 +77,8 @@ class Translate(Pairs):
     def parts(self):
         """{part: the pairs that are not too long}; a sentence if these are too few, and why."""
         short = {name: [pair for pair in part if self._fits(pair)] for name, part in self.all_parts.items()}
-        count, left, path, context = (
-            total(self.all_parts),
-            total(short),
-            self.settings["pairs"],
-            self.settings["context"],
-        )
+        count, left, path = total(self.all_parts), total(short), self.settings["pairs"]
+        context = self.settings["context"]
         if count >= FEWEST and left < count / 2:
             raise ValueError(f"{count - left} of the {count} pairs in {path} are longer than {context} tokens; shorten them, or take --context {2 * context}.")  # fmt: skip
         if left < FEWEST or not all(short.values()):

@@ -175,18 +175,8 @@ def _evidence(step, i, g, every):
     """What the rule gives for one argument, and what its diagnosis may want to know."""
     x, args = step.args[i], step.args
     shape = flat(x).shape if isinstance(x, Several) else np.shape(x)
-    e = Evidence(
-        f"argument {i}",
-        None,
-        None,
-        x,
-        g,
-        step.outputs(),
-        args,
-        i,
-        siblings=every,
-        words=("argument", f"the rule of {step.name}"),
-    )
+    words = ("argument", f"the rule of {step.name}")
+    e = Evidence(f"argument {i}", None, None, x, g, step.outputs(), args, i, siblings=every, words=words)
     try:
         raw = step.gradient(i, g, e.y, args)
         stretched = _stretched(step, i, raw)
