@@ -63,11 +63,11 @@ def numbers(data, at):
 
 # ---------------------------------------------------------------- formulas
 
-# whose row is for a check
+# whose row is for a check; a ufunc of NumPy 2.0 names no module
 ROWS = [
     (fun, row)
     for fun, row in RULES.items()
-    if row is not CONSTANT and fun.__module__ != "minigrad.gradcheck.samples.ops"
+    if row is not CONSTANT and getattr(fun, "__module__", None) != "minigrad.gradcheck.samples.ops"
 ]
 SIGNS = {
     **{graph.name_of(fun): fun for fun in RULES}, "pi": np.pi,
