@@ -1,5 +1,6 @@
 """README and the pages of tutorials/: what they show runs, and what they list is what there is."""
 
+import configparser
 import os
 import re
 import subprocess
@@ -52,9 +53,20 @@ def test_every_page_that_is_a_script_runs(page, tmp_path):
 
 
 def test_readmes_two_commands_are_the_ones_ci_runs():
-    assert "pip install -e . && python -m minigrad.train\n" in README
-    command = 'pip install -e ".[test]" && python -m pytest -n auto\n'
-    assert command in README and command in (ROOT / ".ci" / "run").read_text()
+    ours = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for command in (
+        "pip install -e . && python -m minigrad.train",
+        'pip install -e ".[test]" && python -m pytest -n auto',
+    ):
+        assert f"\n{command}\n" in README and command in ours
+
+
+def test_every_requirement_has_a_lower_bound():
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    lists = [setup["options"]["install_requires"], *setup["options.extras_require"].values()]
+    for requirement in "".join(lists).strip().splitlines():
+        assert re.fullmatch(r"[\w-]+ >= [\d.]+(; .+)?", requirement), requirement
 
 
 def test_readmes_python_runs_and_prints_what_readme_shows(capsys):
@@ -143,7 +155,7 @@ def prose(page):
 def test_each_path_and_module_named_in_prose_exists(page):
     text, ours = prose(page), "(?<![\\w./-])(?:minigrad|models|tests|tutorials|benchmarks)"
     paths = set(re.findall(ours + r"/[\w./-]*\w", text))
-    modules = set(re.findall(ours + r"(?:\.[A-Za-z]\w*)+", text))
+    modules = set(re.findall(ours + r"(?:\._?[A-Za-z]\w*)+", text))
     missing = {path for path in paths if not (ROOT / path).exists() and not (page.parent / path).exists()}
     missing |= {module for module in modules if not exists(module)}
     if page.relative_to(ROOT).parts[0] in ("minigrad", "models"):  # the course names the learner's files too
