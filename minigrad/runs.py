@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from minigrad import saving
-from minigrad.cli.doors import Parser, load_models, open_door, said
+from minigrad.cli.doors import Parser, load_models, open_door, report_errors
 from minigrad.training.figures import cell
 from minigrad.training.folder import RunFolder
 from minigrad.training.progress import is_share
@@ -29,7 +29,7 @@ A run is finished, running (a process writes into it), stopped at a step (go on 
 
 def main(argv=None):
     options = parse(argv)
-    with said("minigrad.runs", UsageError, OSError) as outcome:
+    with report_errors("minigrad.runs", UsageError, OSError) as outcome:
         runs = ordered(look_at_all(Path(options.folder), load_models()), options.sort)
         if options.json:
             print(json.dumps(runs, indent=2, default=str))

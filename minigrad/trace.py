@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from minigrad import definitions, manual_seed, saving
-from minigrad.cli.doors import Parser, load_models, open_door, said
+from minigrad.cli.doors import Parser, load_models, open_door, report_errors
 from minigrad.training.recipe import UsageError, settings_of
 from minigrad.viz.trace import amount, kept_for_backward, trace_call
 
@@ -26,7 +26,7 @@ examples:
 
 def main(argv=None):
     options = parse(argv)
-    with said(
+    with report_errors(
         "minigrad.trace", UsageError, saving.FileProblem, RuntimeError, ValueError, NotImplementedError
     ) as outcome:
         recipe, model = recipe_and_model(load_models(), options)

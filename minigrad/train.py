@@ -12,7 +12,7 @@ from pathlib import Path
 
 from minigrad import manual_seed, saving
 from minigrad.cli import configs
-from minigrad.cli.doors import load_models, open_door, said
+from minigrad.cli.doors import load_models, open_door, report_errors
 from minigrad.cli.options import names, parse, spelled
 from minigrad.machine import blas_threads
 from minigrad.training import job
@@ -29,7 +29,7 @@ from minigrad.training.threads import Sharing, cores, trial
 def main(argv=None):
     with (
         job.one_voice(),
-        said(
+        report_errors(
             "minigrad.train", UsageError, saving.FileProblem, TrainingError, ValueError, NotImplementedError
         ) as outcome,
     ):

@@ -6,8 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-from minigrad.cli.doors import Parser, open_door, said
-from minigrad.pytorch.words import meant
+from minigrad.cli.doors import Parser, open_door, report_errors
+from minigrad.pytorch.words import did_you_mean
 from tutorials.runner import progress
 from tutorials.runner.answers import key_of
 from tutorials.runner.lessons import BLOCK, CourseError, find, lessons
@@ -32,7 +32,7 @@ def main(argv=None):
     argv = sys.argv[1:] if argv is None else list(argv)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a console of another encoding shows a ?, and goes on
-    with said(DOOR, CourseError, OSError) as outcome, _pipes():
+    with report_errors(DOOR, CourseError, OSError) as outcome, _pipes():
         options = parse(argv)
         mine = Progress(progress.folder_of(options.folder)) if options.folder_wanted else None
         for sentence in mine.healed if mine else ():
@@ -103,7 +103,9 @@ def parse(argv):
     word = next((a for a in argv if not a.startswith("-")), None)
     before = argv[: argv.index(word)] if word else []
     if word and word not in known and "--folder" not in before[-1:]:
-        raise CourseError(f"there is no command {word!r}{meant(word, known)}; there are {', '.join(known)}.")
+        raise CourseError(
+            f"there is no command {word!r}{did_you_mean(word, known)}; there are {', '.join(known)}."
+        )
     return parser.parse_args(argv)
 
 
@@ -241,7 +243,7 @@ def check_lesson(lesson, mine, only=None):
     names = [only] if only else lesson.names
     if only and only not in lesson.names:
         raise CourseError(
-            f"lesson {lesson.number} has no exercise {only!r}{meant(only, lesson.names)}; it has {', '.join(lesson.names)}."
+            f"lesson {lesson.number} has no exercise {only!r}{did_you_mean(only, lesson.names)}; it has {', '.join(lesson.names)}."
         )
     print(f"Lesson {lesson.number}: {lesson.title} ({mine.file(lesson)})")
     status, silent = 0, 0
@@ -325,7 +327,7 @@ def hint(options, mine):
 def _known(lesson, name):
     if name not in lesson.names:
         raise CourseError(
-            f"lesson {lesson.number} has no exercise {name!r}{meant(name, lesson.names)}; it has {', '.join(lesson.names)}."
+            f"lesson {lesson.number} has no exercise {name!r}{did_you_mean(name, lesson.names)}; it has {', '.join(lesson.names)}."
         )
     return name
 

@@ -12,7 +12,7 @@ import numbers
 import tomllib
 
 from minigrad import saving
-from minigrad.pytorch.words import meant
+from minigrad.pytorch.words import did_you_mean
 from minigrad.training.recipe import GENERAL, UsageError
 
 # ---------------------------------------------------------------- writing
@@ -101,7 +101,7 @@ def arguments(path, top, options):
             place = (
                 f"; {key} is a setting of a recipe and belongs below [settings]"
                 if key.replace("-", "_") in {*options, *GENERAL}
-                else meant(key, [*top, "settings"])
+                else did_you_mean(key, [*top, "settings"])
             )
             raise UsageError(
                 f"{path}: there is no key {key!r} outside of [settings]{place}. There are {', '.join(top)}."

@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 
-from minigrad.pytorch.words import meant
+from minigrad.pytorch.words import did_you_mean
 from minigrad.training.recipe import UsageError
 
 
@@ -48,7 +48,9 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def _meant(self, word):
-        return meant(word.partition("=")[0], self._option_string_actions) if word.startswith("--") else ""
+        return (
+            did_you_mean(word.partition("=")[0], self._option_string_actions) if word.startswith("--") else ""
+        )
 
     def error(self, message):
         message = message.removeprefix("argument ").rstrip(".")
@@ -60,7 +62,7 @@ class _Outcome:
 
 
 @contextlib.contextmanager
-def said(door, *kinds):
+def report_errors(door, *kinds):
     """Print an exception of these kinds as a sentence on stderr instead of a traceback; the exit status is then 2."""
     try:
         yield _Outcome

@@ -59,7 +59,7 @@ class DataLoader:
 
     def _batches(self, epoch):
         for number, indices in enumerate(self._indices(random.fresh(self.stream, epoch))):
-            with random.apart(f"{self.stream} of epoch {epoch}", number):
+            with random.isolated(f"{self.stream} of epoch {epoch}", number):
                 batch = self.collate_fn([self.dataset[i] for i in indices])
             if place := nan_in(batch):
                 raise ValueError(f"Batch {number} of epoch {epoch} holds a NaN, {place}; it was made of the items {', '.join(map(str, indices[:10]))}{' ...' * (len(indices) > 10)}. Look at these.")  # fmt: skip

@@ -62,11 +62,11 @@ class _Run:
     def again(self, tensors):
         """The same with the random streams that fun draws from as they were; afterwards they go on from where they are now."""
         now = random.get_state()["streams"]
-        random.wind(self.state)
+        random.set_positions(self.state)
         try:
             return self(tensors)
         finally:
-            random.wind({name: now[name] for name in self.state})
+            random.set_positions({name: now[name] for name in self.state})
 
 
 def _used_from_outside(values, inside, began):
@@ -98,9 +98,9 @@ class _RecomputeRow:
     """The rule: run again, recording, and differentiate that."""
 
     def __init__(self):
-        self.reads = {}
+        self.reads_by_needs = {}
 
-    def what_is_read(self, needs):
+    def reads(self, needs):
         return (False, *(True for _ in needs))
 
     def vjp(self, node, g, y, args, needs):

@@ -152,7 +152,7 @@ def _no_row(fun):
 
 def _kept(row, args, parents, needs):
     """(is y read?, the arguments as the graph keeps them): where no rule reads an argument, its node stands in for it."""
-    reads_y, reads_args = row.reads.get(needs) or _first_look(row, needs)
+    reads_y, reads_args = row.reads_by_needs.get(needs) or _first_look(row, needs)
     if reads_args is ALL:
         return reads_y, args
     known = list(args)
@@ -164,15 +164,15 @@ def _kept(row, args, parents, needs):
 
 def _first_look(row, needs):
     """What the rules of a row read when those arguments need a gradient: (is y read?, is each argument read? or ALL)."""
-    reads_y, *reads_args = row.what_is_read(needs)
-    row.reads[needs] = reads_y, ALL if all(reads_args) else tuple(reads_args)
-    return row.reads[needs]
+    reads_y, *reads_args = row.reads(needs)
+    row.reads_by_needs[needs] = reads_y, ALL if all(reads_args) else tuple(reads_args)
+    return row.reads_by_needs[needs]
 
 
 def take_item_of(out, node, i):
     """Let `out` be the i-th value of the tuple that `node` made."""
     row, needs = RULES[take_item], (True, False)
-    row.reads.get(needs) or _first_look(row, needs)
+    row.reads_by_needs.get(needs) or _first_look(row, needs)
     out.node = Node(take_item, (node, i), {}, needs, None, out.writes, out.shape, out.dtype, None)
     out._requires_grad = True
     return out

@@ -135,7 +135,7 @@ def unwritten(node, row):
         raise RuntimeError(_written(node, "the result"))
     for arg in node.args:
         if isinstance(arg, Value):
-            if arg.writes[0] > birth and row.what_is_read(node.needs)[len(arrays) + 1]:
+            if arg.writes[0] > birth and row.reads(node.needs)[len(arrays) + 1]:
                 raise RuntimeError(_written(node, f"argument {len(arrays)} (shape {tuple(arg.shape)})"))
             arg = arg.data
         elif isinstance(arg, np.generic):

@@ -22,9 +22,9 @@ class Row:
     def __init__(self, fun, rules):
         self.fun, self.rules = fun, rules
         # which arguments need a gradient -> what must be kept for it, once it has been looked at
-        self.reads = {}
+        self.reads_by_needs = {}
 
-    def what_is_read(self, needs):
+    def reads(self, needs):
         """(is y read?, is each argument read?) by the rules of those arguments that need a gradient."""
         reads = [_reads(rule, len(needs)) for rule, needed in zip(self.rules, needs) if needed and rule]
         return tuple(map(any, zip(*reads, strict=True))) or (False,) * (len(needs) + 1)
@@ -45,7 +45,7 @@ class EachRow(Row):
             self.rules(i, g, y, *args, **node.kwargs) if needed else None for i, needed in enumerate(needs)
         ]
 
-    def what_is_read(self, needs):
+    def reads(self, needs):
         return _reads(self.rules, len(needs) + 1)[1:]
 
 
@@ -59,9 +59,9 @@ class KernelRow:
 
     def __init__(self, definition, forward, backward, value=None):
         self.definition, self.forward, self.backward, self.value = definition, forward, backward, value
-        self.reads = {}
+        self.reads_by_needs = {}
 
-    def what_is_read(self, needs):
+    def reads(self, needs):
         return (_reads(self.backward, 1)[0], *[True] * len(needs))
 
     def vjp(self, node, g, y, args, needs):

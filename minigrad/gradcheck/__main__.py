@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from minigrad import Tensor, manual_seed
-from minigrad.cli.doors import Parser, load_models, open_door, said
+from minigrad.cli.doors import Parser, load_models, open_door, report_errors
 from minigrad.gradcheck import TOLERANCE, GradcheckError, Result, check, mistakes
 from minigrad.gradcheck.mutations import run as mutations
 from minigrad.gradcheck.samples import layers, ops
@@ -66,7 +66,7 @@ def main(argv=None):
         return mistakes.main()
     if options.mutations:
         return mutations.main()
-    with said("minigrad.gradcheck", UsageError) as outcome:
+    with report_errors("minigrad.gradcheck", UsageError) as outcome:
         return table(chosen_samples(parser, options))
     return outcome.status
 

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 
 from minigrad.pytorch.moved import MOVED
-from minigrad.pytorch.words import meant
+from minigrad.pytorch.words import did_you_mean
 
 PYTORCHS = {"minigrad": "torch", "minigrad.nn": "nn", "minigrad.nn.functional": "F", "minigrad.optim": "optim", "minigrad.optim.lr_scheduler": "lr_scheduler",
             "minigrad.func": "torch.func", "minigrad.linalg": "torch.linalg"}  # fmt: skip
@@ -98,7 +98,7 @@ def sentence(place, name):
     module = sys.modules[place]
     if hasattr(module, "__path__") and importlib.util.find_spec(f"{place}.{name}"):
         return f"{missing} until it is imported: import {place}.{name}"
-    near = meant(name, [one for one in dir(module) if not one.startswith("_")])
+    near = did_you_mean(name, [one for one in dir(module) if not one.startswith("_")])
     return (
         f"{missing}{near}." if near else f"{missing}; tutorials/coming_from_pytorch.md says what is left out."
     )

@@ -239,7 +239,7 @@ def dead_units(recipe, model, step):
             units = np.abs(out.data).reshape(-1, out.shape[-1]).max(0, initial=0)
             largest[path] = np.maximum(largest.get(path, 0), units)
 
-    with random.apart("health", step), no_grad(), model.evaluating(), Mode(tracing, note):
+    with random.isolated("health", step), no_grad(), model.evaluating(), Mode(tracing, note):
         recipe.loss(model, recipe.batch(step))
     dead = {path: (int((units <= 1e-6).sum()), units.size) for path, units in largest.items()}
     return {path: found for path, found in dead.items() if found[0]}

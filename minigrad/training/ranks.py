@@ -152,7 +152,7 @@ class Ranks(Workers):
         told = self.comm.allgather((loss, moved, _digest(self._model) if look else None))
         losses, streams, digests = zip(*told, strict=True)
         for positions in streams:
-            random.wind(positions)
+            random.set_positions(positions)
         if len(set(digests)) > 1:
             others = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
             raise TrainingError(f"At step {self.steps} the weights of rank {others[0]} are no longer those of rank 0; something outside the gradients has changed them, and the ranks would train different models. Resume from the last checkpoint.")  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from minigrad import optim, random
 from minigrad.nn.utils import clip_grad_norm_
-from minigrad.pytorch.words import meant
+from minigrad.pytorch.words import did_you_mean
 
 # the settings of every recipe, unless its defaults say otherwise
 GENERAL = {"steps": 1000, "batch_size": 32, "lr": 1e-3, "accumulate": 1}
@@ -162,7 +162,7 @@ def settings_of(recipe, given, pairs):
     given = dict(given)
     given |= dict(_setting(text, recipe) for text in pairs)
     known = dict.fromkeys([*GENERAL, *recipe.defaults])
-    unknown = [f"--{key.replace('_', '-')}{meant(key, known)}" for key in given if key not in known]
+    unknown = [f"--{key.replace('_', '-')}{did_you_mean(key, known)}" for key in given if key not in known]
     if unknown:
         raise UsageError(
             f"the recipe {recipe.name} has no setting {', '.join(unknown)}; it has {', '.join(known)}."
@@ -170,7 +170,7 @@ def settings_of(recipe, given, pairs):
     for key, names in recipe.choices.items():
         if given.get(key, recipe.defaults[key]) not in names:
             raise UsageError(
-                f"the recipe {recipe.name} has no {key} {given[key]!r}{meant(given[key], names)}; --{key} can be {', '.join(names)}."
+                f"the recipe {recipe.name} has no {key} {given[key]!r}{did_you_mean(given[key], names)}; --{key} can be {', '.join(names)}."
             )
     for key, value in given.items():
         if type(value) is int and value > MOST.get(key, MOST_OF_ALL):
@@ -188,7 +188,7 @@ def _setting(text, recipe):
         )
     if not equals or name not in defaults:
         raise UsageError(
-            f"--set takes NAME=VALUE with a setting of the recipe {recipe.name} ({', '.join(defaults)}), got {text!r}{meant(name, defaults)}."
+            f"--set takes NAME=VALUE with a setting of the recipe {recipe.name} ({', '.join(defaults)}), got {text!r}{did_you_mean(name, defaults)}."
         )
     kind = type(defaults[name])
     try:

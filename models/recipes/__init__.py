@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 
 from minigrad import manual_seed, saving
-from minigrad.pytorch.words import meant
+from minigrad.pytorch.words import did_you_mean
 from minigrad.training import Recipe
 from minigrad.training.folder import RunFolder
 
@@ -25,7 +25,7 @@ def find(name):
     if name in MODULES:
         return _recipe_in(importlib.import_module(MODULES[name]))
     if not name.endswith(".py"):
-        raise RecipeProblem(f"there is no recipe {name!r}{meant(name, MODULES)}; there are: {', '.join(MODULES)}. A recipe of your own is given as a file, my_recipe.py.")  # fmt: skip
+        raise RecipeProblem(f"there is no recipe {name!r}{did_you_mean(name, MODULES)}; there are: {', '.join(MODULES)}. A recipe of your own is given as a file, my_recipe.py.")  # fmt: skip
     if not Path(name).is_file():
         raise RecipeProblem(f"there is no file {name}.")
     spec = importlib.util.spec_from_file_location(Path(name).stem, name)

@@ -603,7 +603,7 @@ def hidden_vjp(row, node, g, y, args, needs):
     out = []
     for i, needed in enumerate(needs):
         only = tuple(j == i for j in range(len(needs)))
-        y_read, *read = row.what_is_read(only)
+        y_read, *read = row.reads(only)
         seen = [hide(arg, is_read) for arg, is_read in zip(args, read, strict=True)]
         found = VJP[type(row)](row, node, g, hide(y, y_read), seen, only) if needed else []
         out.append(found[i] if i < len(found) else None)

@@ -3,14 +3,14 @@
 import pytest
 
 from minigrad import generate, train
-from minigrad.pytorch.words import meant
+from minigrad.pytorch.words import did_you_mean
 
 
 @pytest.mark.parametrize(("word", "known", "said"), [
     ("layrs", ("lr", "layers", "heads"), " (did you mean layers?)"), ("zzz", ("layers",), ""), ("", ("layers",), ""), (3, ("33",), " (did you mean 33?)"),
 ])  # fmt: skip
 def test_what_is_near_is_offered_and_what_is_not_is_left_out(word, known, said):
-    assert meant(word, known) == said
+    assert did_you_mean(word, known) == said
 
 
 @pytest.mark.parametrize(("door", "argv", "said"), [

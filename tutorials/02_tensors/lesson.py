@@ -410,10 +410,10 @@ for fun, count in (
     (np.sum, 1),
     (np.amax, 1),
 ):
-    print(f"{fun.__name__:10} {TABLE[fun].what_is_read((True,) * count)}")
-assert TABLE[np.add].what_is_read((True, True)) == (False, False, False)
-assert TABLE[np.multiply].what_is_read((True, True)) == (False, True, True)
-assert TABLE[np.exp].what_is_read((True,)) == (True, False)
+    print(f"{fun.__name__:10} {TABLE[fun].reads((True,) * count)}")
+assert TABLE[np.add].reads((True, True)) == (False, False, False)
+assert TABLE[np.multiply].reads((True, True)) == (False, True, True)
+assert TABLE[np.exp].reads((True,)) == (True, False)
 
 # %% [markdown]
 # **Only what needs a gradient is recorded.** Data has none; parameters say `requires_grad=True`. What is computed from data

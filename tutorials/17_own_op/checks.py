@@ -40,7 +40,7 @@ def _(my, rng):
 def _(my, rng):
     from minigrad.engine.table import Row
 
-    return [bool(reads) for reads in Row(my.softplus, my.softplus_rules()).what_is_read((True,))]
+    return [bool(reads) for reads in Row(my.softplus, my.softplus_rules()).reads((True,))]
 
 
 @softplus_rules.check("the second derivative, by the same rule on tensors")
@@ -118,7 +118,7 @@ def _(my, rng):
     from minigrad.engine.table import Row
 
     row = Row(my.blend, my.blend_rules())
-    return [[bool(reads) for reads in row.what_is_read(tuple(i == j for j in range(3)))] for i in range(3)]
+    return [[bool(reads) for reads in row.reads(tuple(i == j for j in range(3)))] for i in range(3)]
 
 
 @blend_rules.check("second derivatives: the rules run on tensors")
@@ -274,9 +274,7 @@ def _(my, rng):
     x = mg.tensor(rng.standard_normal((2, 3)) * 3, requires_grad=True)
     with my.trial(my.clamp, *my.clamp_rules()):
         (g,) = mg.grad((my.clamp(x * 2, -1.0, 1.0) ** 2).sum(), x)
-    return g.data, [
-        bool(reads) for reads in Row(my.clamp, my.clamp_rules()).what_is_read((True, False, False))
-    ]
+    return g.data, [bool(reads) for reads in Row(my.clamp, my.clamp_rules()).reads((True, False, False))]
 
 
 clamp_rules.wrong(

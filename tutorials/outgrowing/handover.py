@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from minigrad import saving
-from minigrad.cli.doors import Parser, open_door, said
+from minigrad.cli.doors import Parser, open_door, report_errors
 from minigrad.machine import blas_threads
 from minigrad.training.checkpoints import read, write
 from minigrad.training.folder import RunFolder
@@ -43,7 +43,10 @@ def main(argv=None):
     parser.add_argument("--steps", type=int, default=200, help="out: how many steps PyTorch shall take")
     parser.add_argument("--out", type=Path, help="back: the new run's folder")
     options = parser.parse_args(argv)
-    with said(DOOR, saving.FileProblem, ValueError, RuntimeError, OSError) as outcome, blas_threads(1):
+    with (
+        report_errors(DOOR, saving.FileProblem, ValueError, RuntimeError, OSError) as outcome,
+        blas_threads(1),
+    ):
         if options.way == "out":
             return hand_over(RunFolder(options.first), options.second, options.steps)
         return take_back(options.first, RunFolder(options.second), options.out)

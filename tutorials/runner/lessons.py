@@ -13,7 +13,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from minigrad.pytorch.words import meant
+from minigrad.pytorch.words import did_you_mean
 
 FOLDER = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^( *)# solution\n(.*?)^ *# end\n", re.S | re.M)
@@ -99,7 +99,7 @@ class Lesson:
         by_name = {exercise.name: exercise for exercise in self.exercises}
         if name not in by_name:
             raise CourseError(
-                f"lesson {self.number} has no exercise {name!r}{meant(name, by_name)}; it has {', '.join(by_name)}."
+                f"lesson {self.number} has no exercise {name!r}{did_you_mean(name, by_name)}; it has {', '.join(by_name)}."
             )
         return by_name[name]
 
@@ -181,7 +181,7 @@ def find(which):
             return lesson
     names = [lesson.folder.name[3:] for lesson in lessons()]
     raise CourseError(
-        f"there is no lesson {which!r}{meant(which, names)}. python -m tutorials shows those there are, {int(lessons()[0].number)} to {int(lessons()[-1].number)}."
+        f"there is no lesson {which!r}{did_you_mean(which, names)}. python -m tutorials shows those there are, {int(lessons()[0].number)} to {int(lessons()[-1].number)}."
     )
 
 

@@ -6,7 +6,7 @@ import tempfile
 import types
 from pathlib import Path
 
-from minigrad.pytorch.words import meant
+from minigrad.pytorch.words import did_you_mean
 from minigrad.saving import FileProblem
 from tutorials.runner.answers import key_of, played
 from tutorials.runner.lessons import CourseError, find, lessons
@@ -49,7 +49,7 @@ def _lesson_of(name, lesson):
         )
     every = {name for one in lessons() for name in one.names}
     raise CourseError(
-        f"no lesson has an exercise {name!r}{meant(name, every)}; your function must bear the exercise's name."
+        f"no lesson has an exercise {name!r}{did_you_mean(name, every)}; your function must bear the exercise's name."
     )
 
 

@@ -65,4 +65,4 @@ def _only(i, node):
 
 
 def _reads(row, i, node):
-    return row.what_is_read(_only(i, node))
+    return row.reads(_only(i, node))

@@ -125,7 +125,7 @@ class SpoiledRow:
     """A row of another kind, which computes all its gradients at once, with the i-th of them spoiled."""
 
     def __init__(self, row, i, how):
-        self.row, self.i, self.how, self.reads, self.what_is_read = row, i, how, {}, row.what_is_read
+        self.row, self.i, self.how, self.reads_by_needs, self.reads = row, i, how, {}, row.reads
 
     def vjp(self, *given):
         return [after(RESULTS[self.how], d) if j == self.i else d for j, d in enumerate(self.row.vjp(*given))]
