@@ -1,4 +1,4 @@
-"""README and the pages of tutorials/: what they show runs, and what they list is what there is."""
+"""README, docs/ and the pages of tutorials/: what they show runs, and what they list is what there is."""
 
 import configparser
 import os
@@ -9,6 +9,7 @@ import tokenize
 
 import pytest
 from helpers import ROOT, exists
+from pages import PAGES, blocks, commands, links, text_of
 
 from minigrad.pytorch.differences import as_markdown
 from minigrad.viz.graph import INSTALL, renderer
@@ -16,7 +17,8 @@ from tutorials.runner.doctor import totals
 from tutorials.runner.lessons import lessons
 
 HERE = {**os.environ, "PYTHONPATH": str(ROOT)}
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = text_of(ROOT / "README.md")
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 
 def test_the_table_of_differences_is_the_one_the_tests_read():
@@ -69,10 +71,33 @@ def test_every_requirement_has_a_lower_bound():
         assert re.fullmatch(r"[\w-]+ >= [\d.]+(; .+)?", requirement), requirement
 
 
-def test_readmes_python_runs_and_prints_what_readme_shows(capsys):
-    for block in re.findall(r"```python\n(.*?)```", README, re.S):
-        exec(compile(block, "README.md", "exec"), {})
-        assert without_figures(capsys.readouterr().out) in without_figures(README)
+@pages
+def test_a_pages_python_runs_and_prints_what_it_shows(page, capsys):
+    for language, code in blocks(page):
+        if language == "python":
+            exec(compile(code, page.name, "exec"), {})
+            assert without_figures(capsys.readouterr().out) in without_figures(text_of(page))
+
+
+def test_the_pages_have_no_fewer_commands_code_and_links_than_when_readme_was_one_page(capsys):
+    found = {
+        "commands": sum(len(commands(page)) for page in PAGES),
+        "blocks of Python": sum(language == "python" for page in PAGES for language, _ in blocks(page)),
+        "links": sum(len(links(page)) for page in PAGES),
+    }
+    with capsys.disabled():
+        print(f" {found} ", end="")
+    before = {"commands": 46, "blocks of Python": 4, "links": 15}
+    assert all(found[name] >= count for name, count in before.items())
+
+
+def test_readme_is_short_and_says_how_long_the_engine_is():
+    assert len(README.splitlines()) <= 150
+    lines = {path.name: len(text_of(path).splitlines()) for path in (ROOT / "minigrad/engine").glob("*.py")}
+    table = re.findall(r"^\| \[`(\w+\.py)`\]\(minigrad/engine/\1\) \| (\d+) \|", README, re.M)
+    assert {name: int(count) for name, count in table}.items() <= lines.items() and len(table) == 9
+    afternoon = sum(int(count) for _, count in table)
+    assert f"is {sum(lines.values()):,} lines long" in README and f"first afternoon {afternoon:,};" in README
 
 
 def without_figures(text):
@@ -111,20 +136,34 @@ def test_the_courses_page_lists_each_lesson_with_its_times():
     )
 
 
-def test_readmes_recipe_is_the_one_that_runs():
-    code = (ROOT / "tutorials" / "my_recipe.py").read_text(encoding="utf-8").split('"""', 2)[2].strip()
-    assert f"```python\n{code}\n```" in README
+def test_the_recipe_that_is_shown_is_the_one_that_runs():
+    code = text_of(ROOT / "tutorials" / "my_recipe.py").split('"""', 2)[2].strip()
+    assert f"```python\n{code}\n```" in text_of(ROOT / "docs" / "training.md")
 
 
-@pytest.mark.parametrize("command", sorted(set(re.findall(r"python -m (minigrad\.\w+)", README))))
-def test_readmes_doors_explain_themselves(command):
-    done = subprocess.run([sys.executable, "-m", command, "--help"], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0 and "usage: python -m " + command in done.stdout
+DOORS = sorted(
+    {
+        door
+        for page in PAGES
+        for line in commands(page)
+        for door in re.findall(r"python -m (minigrad\.\w+)", line)
+    }
+)
 
 
-def test_what_readme_links_to_is_there():
-    for name in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (ROOT / name).exists(), name
+@pytest.mark.parametrize("door", DOORS)
+def test_a_command_explains_itself_and_knows_every_option_that_a_page_gives_it(door):
+    done = subprocess.run([sys.executable, "-m", door, "--help"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0 and "usage: python -m " + door in done.stdout
+    lines = [line for page in PAGES for line in commands(page) if f"-m {door}" in line]
+    options = {option for line in lines for option in re.findall(r"(--[a-z-]+)", line.split(door)[1])}
+    assert options - {"--help"} <= set(re.findall(r"--[a-z-]+", done.stdout))
+
+
+@pages
+def test_what_a_page_links_to_is_there(page):
+    for name in links(page):
+        assert (page.parent / name).exists(), name
 
 
 SOURCES = sorted(
@@ -134,7 +173,13 @@ MARKDOWN = sorted(
     p for folder in (".", "tests", "benchmarks", "tutorials", "docs") for p in (ROOT / folder).glob("*.md")
 )
 # names with a part that the reader, or the program, puts in
-PLACEHOLDERS = {"minigrad.X", "NAME.py", "tutorials/NN_name/lesson.ipynb", "tutorials.lesson"}
+PLACEHOLDERS = {
+    "minigrad.X",
+    "NAME.py",
+    "tutorials/NN_name",
+    "tutorials/NN_name/lesson.ipynb",
+    "tutorials.lesson",
+}
 MOVED = ROOT / "minigrad" / "pytorch" / "moved.py"  # names the old paths
 
 
@@ -161,6 +206,8 @@ def test_each_path_and_module_named_in_prose_exists(page):
     if page.relative_to(ROOT).parts[0] in ("minigrad", "models"):  # the course names the learner's files too
         files = set(re.findall(r"[\w/]+\.py\b", text))
         missing |= {
-            file for file in files if not any(path.as_posix().endswith(f"/{file}") for path in SOURCES)
+            file
+            for file in files - paths
+            if not any(path.as_posix().endswith(f"/{file}") for path in SOURCES)
         }
     assert missing <= PLACEHOLDERS

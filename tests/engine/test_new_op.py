@@ -15,9 +15,10 @@ def softsign(x):
     \"\"\"x / (1 + |x|).\"\"\"
     return x / (1 + np.abs(x))
 """
-# the function in two files, the row with its import, the sample: (file, a line, what is added after it)
+# the function in two files, with its name in __all__; the row, with its import; the sample: (file, text, what is added after it)
 EDITS = [
     ("engine/array_functions.py", "    return np.maximum(x, 0)\n", FUNCTION),
+    ("ops/elementwise.py", '"erfc", "relu", ', '"softsign", '),
     ("ops/elementwise.py", "relu = _elementwise(array_functions.relu)\n",
      "softsign = _elementwise(array_functions.softsign)\n"),
     ("engine/rules.py", "    softplus,\n", "    softsign,\n"),
