@@ -38,7 +38,7 @@ except ImportError:
 needs_torch = pytest.mark.skipif(
     torch is None, reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
 )
-few = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=40)
 
 # ---------------------------------------------------------------- the tables
 

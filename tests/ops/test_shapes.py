@@ -1,6 +1,6 @@
 """Shapes: broadcasting, axes, permutations, products, indexing, empty and strided arrays, against HIPS autograd and plain formulas.
 
-Property tests draw the shapes; hypothesis is told to draw the same ones each time.
+Property tests draw the shapes.
 """
 
 import functools
@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 from helpers import leaf_of, slope
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import (
     array_shapes,
@@ -22,9 +22,6 @@ from oracle import gradients, leaf, near, refuses, same
 import minigrad as mg
 from minigrad import functional as F
 from minigrad.gradcheck import gradcheck
-
-settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=60)
-settings.load_profile("repeatable")
 
 
 def numbers(*shape, seed=0):
