@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers import row_of
-from oracle import same
+from oracle import near
 
 import minigrad as mg
 from minigrad.engine.graph import uses_of_leaves
@@ -104,8 +104,11 @@ def test_the_parameters_of_a_model_are_completed_once_each_the_last_layers_first
         handle.remove()
     parameters, names = dict(model.named_parameters()), [name for name, _ in given]
     assert sorted(names) == sorted(parameters)
-    for name, g in given:
-        same(g, parameters[name].grad.data)
+    for (
+        name,
+        g,
+    ) in given:  # near: * 1.0 changes the gradient's layout, and with it the order in which BLAS sums
+        near(g, parameters[name].grad.data, 1e-6)
     assert names.index(next(n for n in names if ".1." in n)) < names.index(
         next(n for n in names if ".0." in n)
     )
