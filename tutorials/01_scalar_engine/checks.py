@@ -15,7 +15,10 @@ numerical_derivative = lesson.exercise(
         "Nudge x up by h and down by h. How far did f move, and over what distance?",
         "(f(up) - f(down)) / (2 * h); mind the brackets around 2 * h.",
     ),
-    why="Nudging needs no theory, so it is the judge of every gradient that theory gives: lesson 04 is built on this line.",
+    why=(
+        "Nudging needs no theory, so it can test every gradient that theory gives: lesson 04 is built on "
+        "this line."
+    ),
 )
 
 
@@ -26,7 +29,7 @@ def _(my, rng):
     }
 
 
-@numerical_derivative.check("1/x at a random point with the h that is given by default", tolerance=1e-6)
+@numerical_derivative.check("1/x at a random point with the default h", tolerance=1e-6)
 def _(my, rng):
     return my.numerical_derivative(lambda x: 1 / x, rng.uniform(0.5, 2.0))
 
@@ -40,25 +43,34 @@ def _(my, rng):
 
 
 numerical_derivative.wrong(
-    "You nudge to one side only. That is a slope too, but for the same h a less exact one; nudge to both sides.",
+    (
+        "You nudge to one side only. That is a slope too, but for the same h a less exact one; nudge to both "
+        "sides."
+    ),
     body="return (f(x + h) - f(x)) / h",
 )
 numerical_derivative.wrong(
-    "The two points are further apart than h: from x - h to x + h. Your slope is twice too large.",
+    "From x - h to x + h the distance is 2 * h, not h. Your slope is twice too large.",
     "(2 * h)",
     "h",
 )
 numerical_derivative.wrong(
-    "`/ 2 * h` divides by 2 and then multiplies by h: Python goes from left to right. Put brackets around the product.",
+    (
+        "`/ 2 * h` divides by 2 and then multiplies by h: Python goes from left to right. Put brackets "
+        "around the product."
+    ),
     "(2 * h)",
     "2 * h",
 )
 numerical_derivative.wrong(
-    "You nudge by h / 2 to each side. That is a good slope too, but here h is the nudge to each side: x + h and x - h.",
+    (
+        "You nudge by h / 2 to each side. That gives a good slope too, but here h is the nudge to each side: "
+        "x + h and x - h."
+    ),
     body="return (f(x + h / 2) - f(x - h / 2)) / h",
 )
 numerical_derivative.wrong(
-    "The sign is turned around: take the upper point's value minus the lower one's.",
+    "The sign is reversed: take the value at the upper point minus the value at the lower one.",
     "f(x + h) - f(x - h)",
     "f(x - h) - f(x + h)",
 )
@@ -68,11 +80,14 @@ numerical_derivative.wrong(
 by_hand = lesson.exercise(
     "by_hand",
     hints=(
-        "In how many places does a stand?",
-        "a reaches L through the product and through the tanh. The chain rule adds what arrives along both ways.",
+        "How often does a occur in the formula for L?",
+        (
+            "a reaches L through the product and through the tanh. The chain rule adds the contributions of "
+            "both paths."
+        ),
         "dL/da = b + c * (the slope of tanh at a); dL/db is the factor beside b, dL/dc the factor beside c.",
     ),
-    why="What you did for three letters is what the engine does for a million; nothing new is added to it.",
+    why="The engine does for a million numbers what you did here for three.",
 )
 
 
@@ -91,36 +106,45 @@ def _(my, rng):
 
 
 by_hand.wrong(
-    "a stands in two places, and you followed it through one of them, the product. Add what arrives through c * tanh(a).",
+    (
+        "a occurs twice, and you followed only one of the two paths, the product. Add the contribution of c "
+        "* tanh(a)."
+    ),
     "b + c * (1 - t * t)",
     "b",
 )
 by_hand.wrong(
-    "a stands in two places, and you followed it through one of them, the tanh. Add what arrives through a * b.",
+    "a occurs twice, and you followed only one of the two paths, the tanh. Add the contribution of a * b.",
     "b + c * (1 - t * t)",
     "c * (1 - t * t)",
 )
 by_hand.wrong("The slope of tanh is 1 - tanh², not 1 - tanh.", "t * t", "t")
 by_hand.wrong("The slope of tanh is 1 - tanh(a)². You squared a itself.", "t * t", "a * a")
 by_hand.wrong(
-    "The two ways from a to L add up; you multiplied them. Slopes multiply along one way, and different ways add.",
+    (
+        "You multiplied the contributions of the two paths from a to L. Slopes multiply along one path; "
+        "different paths add up."
+    ),
     "b + c *",
     "b * c *",
 )
 
 by_hand.wrong(
-    "The factor c before the tanh is missing from dL/da: what arrives through c * tanh(a) is c times the slope of tanh.",
+    "The factor c is missing from dL/da: the contribution of c * tanh(a) is c times the slope of tanh.",
     "b + c * (1 - t * t)",
     "b + (1 - t * t)",
 )
-by_hand.wrong("The tanh is of a, not of c: c stands before it as a factor.", "math.tanh(a)", "math.tanh(c)")
+by_hand.wrong("The tanh is of a, not of c: c is the factor in front of it.", "math.tanh(a)", "math.tanh(c)")
 by_hand.wrong(
-    "dL/dc is what stands beside c, and that is tanh(a), not tanh(c).",
+    "dL/dc is the factor beside c, and that is tanh(a), not tanh(c).",
     "a, t",
     "a, math.tanh(c)",
 )
 by_hand.wrong(
-    "In dL/dc you took the slope of tanh. c is not inside the tanh but in front of it: its slope is the other factor.",
+    (
+        "In dL/dc you took the slope of tanh. c is not inside the tanh but in front of it: its slope is the "
+        "other factor."
+    ),
     "a, t",
     "a, 1 - t * t",
 )
@@ -132,10 +156,16 @@ value = lesson.exercise(
     "Value",
     hints=(
         "Hold one operand still and nudge the other by h. How far does the result move, in units of h?",
-        "The new Value's second argument is a pair (parent, slope) for each operand; a slope is a plain number, so use .data.",
-        "__mul__: Value(product, ((self, <data of the other>), (other, <data of self>))). __pow__: n * data ** (n - 1), and 0.0 if n is 0.",
+        (
+            "The new Value's second argument is a pair (parent, slope) for each operand; a slope is a plain "
+            "number, so use .data."
+        ),
+        (
+            "__mul__: Value(product, ((self, <data of the other>), (other, <data of self>))). __pow__: n * "
+            "data ** (n - 1), and 0.0 if n is 0."
+        ),
     ),
-    why="These four lines of calculus are all an engine must know; the rest of it is an order and a +=.",
+    why="These four lines are all the calculus in the engine; the rest of it is an order and a +=.",
 )
 
 
@@ -327,7 +357,10 @@ def _(my, rng):
 
 
 value.wrong(
-    "In a product each factor's slope is the *other* factor. Yours are exchanged: nudge self in self * other, and see how far it moves.",
+    (
+        "In a product each factor's slope is the *other* factor. Yours are swapped: nudge self in self * "
+        "other and see how far the product moves."
+    ),
     "((self, other.data), (other, self.data))",
     "((self, self.data), (other, other.data))",
 )
@@ -342,12 +375,15 @@ value.wrong(
     "(self, self.data ** (n - 1) if n else 0.0)",
 )
 value.wrong(
-    "The slope of x**n has the exponent n - 1: one factor less, since one of them was nudged.",
+    "The slope of x**n has the exponent n - 1: the nudged factor drops out.",
     "n * self.data ** (n - 1)",
     "n * self.data ** n",
 )
 value.wrong(
-    "0.0 ** -1 divides by zero. x**0 is 1 everywhere, so give the slope 0.0 for n = 0 before the formula is asked.",
+    (
+        "0.0 ** -1 divides by zero. x**0 is 1 everywhere, so return the slope 0.0 for n = 0 and use the "
+        "formula for the rest."
+    ),
     "(self, n * self.data ** (n - 1) if n else 0.0)",
     "(self, n * self.data ** (n - 1))",
 )
@@ -364,17 +400,26 @@ value.wrong(
     "((self, other), (other, self))",
 )
 value.wrong(
-    "In __pow__ you raised self, which is a Value, so the slope is one too (and makes another, and so on). Use self.data.",
+    (
+        "In __pow__ you raised self, which is a Value, so the slope is a Value too, and computing it calls "
+        "__pow__ again. Use self.data."
+    ),
     "n * self.data ** (n - 1)",
     "n * self ** (n - 1)",
 )
 value.wrong(
-    "In __pow__ a comma is missing: ((self, slope)) is the pair itself. A tuple that holds one pair is written ((self, slope),).",
+    (
+        "In __pow__ a comma is missing: ((self, slope)) is the pair itself. A tuple that holds one pair is "
+        "written ((self, slope),)."
+    ),
     "((self, n * self.data ** (n - 1) if n else 0.0),)",
     "((self, n * self.data ** (n - 1) if n else 0.0))",
 )
 value.wrong(
-    "In tanh a comma is missing: ((self, slope)) is the pair itself. A tuple that holds one pair is written ((self, slope),).",
+    (
+        "In tanh a comma is missing: ((self, slope)) is the pair itself. A tuple that holds one pair is "
+        "written ((self, slope),)."
+    ),
     "((self, 1 - y * y),)",
     "((self, 1 - y * y))",
 )
@@ -384,7 +429,10 @@ value.wrong(
     "self.data + other.data",
 )
 value.wrong(
-    "The sum is right, but the new Value has no parents, so no gradient can go back. Give the pairs (parent, slope) as well.",
+    (
+        "The sum is right, but the new Value has no parents, so no gradient can go back. Pass the pairs "
+        "(parent, slope) as well."
+    ),
     "Value(self.data + other.data, ((self, 1.0), (other, 1.0)))",
     "Value(self.data + other.data)",
 )
@@ -394,11 +442,20 @@ value.wrong(
 newest_first = lesson.exercise(
     "newest_first",
     hints=(
-        "What do you know about the birth of a Value and of its parents?",
-        "Collect everything first, in any order, each once; then sort by `born`. A list that grows while you loop over it will do.",
-        "nodes, seen = [z], {z}; for node in nodes: append the parents that are not in seen. Then sorted(nodes, key=..., reverse=True).",
+        "Which was created first, a Value or its parents?",
+        (
+            "Collect everything first, in any order, each Value once; then sort by `born`. You may append to "
+            "a list while you loop over it."
+        ),
+        (
+            "nodes, seen = [z], {z}; for node in nodes: append the parents that are not in seen. Then "
+            "sorted(nodes, key=..., reverse=True)."
+        ),
     ),
-    why="An order in which every user of a number comes before it is what makes one pass back enough; without it gradients are silently wrong.",
+    why=(
+        "If every user of a number comes before it, one pass back is enough; in another order gradients are "
+        "silently wrong."
+    ),
 )
 
 
@@ -419,7 +476,7 @@ def _(my, rng):
     return [node.data for node in my.newest_first(z)]
 
 
-@newest_first.check("it does not go by the numbers' size, and leaves out what z was not made from")
+@newest_first.check("sorted by age, not by value; without what z was not computed from")
 def _(my, rng):
     x, other = my.Value(9.0), my.Value(5.0)
     y = my.Value(-1.0, ((x, 1.0),))
@@ -427,7 +484,7 @@ def _(my, rng):
     z = my.Value(0.0, ((y, 1.0), (x, 1.0)))
     return {
         "the numbers in your list": [node.data for node in my.newest_first(z)],
-        "the grad of what was left out": later.grad,
+        "the grad of the Value left out": later.grad,
     }
 
 
@@ -436,7 +493,7 @@ def _(my, rng):
     return [node.data for node in my.newest_first(my.Value(4.0))]
 
 
-@newest_first.check("12 doublings: 13 nodes, each once, and each asked for its parents once or a few times")
+@newest_first.check("12 doublings: 13 nodes, each once, and the parents of each read only a few times")
 def _(my, rng):
     asked = []
 
@@ -456,7 +513,7 @@ def _(my, rng):
     numbers = [node.data for node in my.newest_first(z)]
     return {
         "the numbers in your list": numbers,
-        "each was asked for its parents a few times at most": len(asked) <= 13 * 6,
+        "the parents of each were read a few times at most": len(asked) <= 13 * 6,
     }
 
 
@@ -469,7 +526,10 @@ def _(my, rng):
 
 
 newest_first.wrong(
-    "A function that calls itself for each parent reaches Python's recursion limit at about a thousand. Use a list that you work off.",
+    (
+        "A function that calls itself for each parent reaches Python's recursion limit at about a thousand. "
+        "Use a list and a loop."
+    ),
     body="""
 nodes, seen = [], set()
 
@@ -485,17 +545,20 @@ return sorted(nodes, key=lambda node: node.born, reverse=True)
 """,
 )
 newest_first.wrong(
-    "Your list begins with the oldest. Backward starts at z, which was born last: turn the order around.",
+    "Your list begins with the oldest. Backward starts at z, the youngest: reverse the order.",
     ", reverse=True",
     "",
 )
 newest_first.wrong(
-    "You return the nodes in the order in which you met them. One that is used near z and also far away then comes too early: sort by `born`.",
+    (
+        "You return the nodes in the order in which you met them. A Value that is used both near z and far "
+        "from it then comes too early: sort by `born`."
+    ),
     "sorted(nodes, key=lambda node: node.born, reverse=True)",
     "nodes",
 )
 newest_first.wrong(
-    "You sort by the numbers themselves. What counts is when each was made: `born`.",
+    "You sort by the numbers themselves. Sort by when each was created: `born`.",
     "node.born",
     "node.data",
 )
@@ -505,14 +568,19 @@ newest_first.wrong(
     "sorted(nodes[1:],",
 )
 newest_first.wrong(
-    "A Value that is used twice is in your list twice, and would send its gradient on twice. Keep a set of those you have seen.",
+    (
+        "A Value that is used twice is in your list twice, and would send its gradient on twice. Keep a set "
+        "of those you have seen."
+    ),
     "if parent not in seen:",
     "if True:",
 )
 
 newest_first.wrong(
-    "The list is right, but you walk along every way through the graph: 12 doublings have 4,096 of them, 40 a million million. Keep a set "
-    "of those you have seen while you walk, and go on from each once.",
+    (
+        "The list is right, but you walk along every path through the graph: 12 doublings have 4,096 paths, "
+        "40 a million million. Keep a set of the Values you have seen, and go on from each only once."
+    ),
     body="""
 nodes = [z]
 for node in nodes:
@@ -521,7 +589,10 @@ return sorted(set(nodes), key=lambda node: node.born, reverse=True)
 """,
 )
 newest_first.wrong(
-    "`nodes.sort(...)` sorts the list where it stands and returns None. Return the list after it, or use sorted(...).",
+    (
+        "`nodes.sort(...)` sorts the list in place and returns None. Return the list in the next line, or "
+        "use sorted(...)."
+    ),
     "return sorted(nodes, key=lambda node: node.born, reverse=True)",
     "return nodes.sort(key=lambda node: node.born, reverse=True)",
 )
@@ -532,10 +603,16 @@ backward = lesson.exercise(
     "backward",
     hints=(
         "What is dz/dz? And what must be in a number's grad before it may send to its parents?",
-        "Take the nodes newest first. Clear those with parents, set off with 1.0 at z, then let each send grad * slope to each parent.",
-        "The heart: for parent, slope in node.parents: parent.grad += node.grad * slope.",
+        (
+            "Take the nodes newest first. Clear those with parents, set z's to 1.0, then let each send grad "
+            "* slope to each parent."
+        ),
+        "The main loop: for parent, slope in node.parents: parent.grad += node.grad * slope.",
     ),
-    why="This loop is reverse-mode differentiation; PyTorch's, minigrad's and yours differ in what a node holds, not in the loop.",
+    why=(
+        "This loop is reverse-mode differentiation; PyTorch's, minigrad's and yours differ in what a node "
+        "stores, not in the loop."
+    ),
 )
 
 
@@ -561,7 +638,7 @@ def _(my, rng):
     return {"the grad of x": x.grad}
 
 
-@backward.check("a number used near the result and far from it: the order counts")
+@backward.check("a number used near the result and far from it: the order matters")
 def _(my, rng):
     x = my.Value(3.0)
     y = my.Value(6.0, ((x, 1.0), (x, 1.0)))
@@ -571,7 +648,7 @@ def _(my, rng):
     return {"the grad of x": x.grad, "the grad of y": y.grad, "the grad of w": w.grad}
 
 
-@backward.check("backward twice: leaves add up, what lies between starts anew")
+@backward.check("backward twice: leaves add up, intermediate gradients start at zero")
 def _(my, rng):
     x = my.Value(3.0)
     y = my.Value(9.0, ((x, 3.0), (x, 3.0)))
@@ -579,8 +656,8 @@ def _(my, rng):
     my.backward(z)
     my.backward(z)
     return {
-        "the grad of x, of a leaf": x.grad,
-        "the grad of y, of what lies between": y.grad,
+        "the grad of x, a leaf": x.grad,
+        "the grad of y, intermediate": y.grad,
         "the grad of z": z.grad,
     }
 
@@ -607,17 +684,20 @@ def _(my, rng):
 
 
 backward.wrong(
-    "A number that is used twice gets two shares, and yours keeps the last one. The chain rule is a sum: add to the parent's grad.",
+    (
+        "A number that is used twice gets two contributions, and yours keeps only the last. The chain rule "
+        "is a sum: add to the parent's grad."
+    ),
     "parent.grad += node.grad * slope",
     "parent.grad = node.grad * slope",
 )
 backward.wrong(
-    "Everything is 0: nothing sets it off. dz/dz is 1.",
+    "Everything is 0, because z's own gradient is 0. dz/dz is 1.",
     "z.grad += 1.0\n",
     "pass\n",
 )
 backward.wrong(
-    "You go through the nodes oldest first, so each sends before anything has arrived at it. Begin at z.",
+    "You go through the nodes oldest first, so each sends before anything has arrived at it. Start at z.",
     body="""
 nodes = newest_first(z)
 for node in nodes:
@@ -630,12 +710,18 @@ for node in reversed(nodes):
 """,
 )
 backward.wrong(
-    "Each parent gets the slope alone. Multiply it by the gradient that has arrived at the node: along a way, slopes multiply.",
+    (
+        "Each parent gets the slope alone. Multiply it by the gradient that has arrived at the node: slopes "
+        "multiply along a path."
+    ),
     "node.grad * slope",
     "slope",
 )
 backward.wrong(
-    "The second backward finds old gradients in the numbers between, and sends them on again. Set grad of what has parents to 0.0 first.",
+    (
+        "The second backward finds old gradients in the intermediate Values and sends them again. First set "
+        "grad of every Value with parents to 0.0."
+    ),
     body="""
 nodes = newest_first(z)
 z.grad = 1.0
@@ -645,12 +731,18 @@ for node in nodes:
 """,
 )
 backward.wrong(
-    "You clear the leaves as well. Their gradients should add up over several calls; clear only what has parents.",
+    (
+        "You clear the leaves as well. Their gradients should add up over several calls; clear only Values "
+        "with parents."
+    ),
     "if node.parents:",
     "if True:",
 )
 backward.wrong(
-    "You visit the nodes in the order in which you meet them, so some send before all their users have. Take them from newest_first.",
+    (
+        "You visit the nodes in the order in which you meet them, so some send before all their users have "
+        "sent. Use the order of newest_first."
+    ),
     body="""
 nodes, seen = [z], {z}
 for node in nodes:
@@ -667,7 +759,10 @@ for node in nodes:
 """,
 )
 backward.wrong(
-    "You go from node to parent by recursion, once for every way through the graph: shared numbers send again and again, and long chains break off.",
+    (
+        "You go from node to parent by recursion, once for every path through the graph: shared numbers send "
+        "several times, and long chains exceed the recursion limit."
+    ),
     body="""
 def send(node):
     for parent, slope in node.parents:
@@ -684,11 +779,14 @@ send(z)
 gradient_step = lesson.exercise(
     "gradient_step",
     hints=(
-        "What may be left in the parameters' grad from the step before?",
-        "Compute the loss, clear the gradients, go back, then move each parameter's data against its gradient.",
+        "What may the parameters' grad still hold from the step before?",
+        (
+            "Compute the loss, clear the gradients, run backward, then move each parameter's data against "
+            "its gradient."
+        ),
         "p.data -= lr * p.grad for each p, after backward(z); return z.data.",
     ),
-    why="Training any model, up to the largest, is this function in a loop.",
+    why="Training any model, even the largest, is this function in a loop.",
 )
 
 
@@ -706,7 +804,7 @@ def _(my, rng):
     return {"the three losses it returned": losses, "the data of u": u.data, "the data of v": v.data}
 
 
-@gradient_step.check("old gradients do not count")
+@gradient_step.check("old gradients have no effect")
 def _(my, rng):
     w = my.Value(1.0)
     w.grad = 100.0
@@ -728,7 +826,7 @@ gradient_step.wrong(
     "p.data += lr * p.grad",
 )
 gradient_step.wrong(
-    "Gradients from before are still in the parameters, and yours are added to them. Set p.grad to 0.0 before backward.",
+    "The new gradients are added to those of the step before. Set p.grad to 0.0 before backward.",
     body="""
 z = loss()
 backward(z)
@@ -738,7 +836,10 @@ return z.data
 """,
 )
 gradient_step.wrong(
-    "The parameters do not move. Either you clear the gradients after backward, and with them what you wanted: clear them before. Or you change a copy: change each p.data itself.",
+    (
+        "The parameters do not move. Either you clear the gradients after backward: clear them before. Or "
+        "you change a copy: change each p.data itself."
+    ),
     body="""
 z = loss()
 backward(z)
@@ -750,12 +851,12 @@ return z.data
 """,
 )
 gradient_step.wrong(
-    "The step size lr is not used. The gradient is a direction and a slope, not a distance.",
+    "The step size lr is not used. The gradient gives a direction and a slope; lr sets how far to go.",
     "lr * p.grad",
     "p.grad",
 )
 gradient_step.wrong(
-    "You return the loss after the step. Return the one that was computed before it.",
+    "You return the loss after the step. Return the loss that was computed before it.",
     "return z.data",
     "return loss().data",
 )
@@ -766,12 +867,15 @@ gradient_step.wrong(
 )
 
 gradient_step.wrong(
-    "You return the Value. The loss is wanted as a plain number: its `.data`.",
+    "You return the Value. Return the loss as a plain number, its `.data`.",
     "return z.data",
     "return z",
 )
 gradient_step.wrong(
-    "`backward` is a function here, and takes the Value that loss() returned: not the function `loss` itself, and not as a method, z.backward().",
+    (
+        "`backward` is a function here, not a method as in z.backward(). It takes the Value that loss() "
+        "returned, not the function `loss`."
+    ),
     "backward(z)",
     "backward(loss)",
 )
@@ -781,11 +885,17 @@ gradient_step.wrong(
 neuron = lesson.exercise(
     "neuron",
     hints=(
-        "With what can the sum begin, so that the bias need not be added at the end?",
-        "Walk over weights and inputs side by side; multiply and add with Values, so that the history is kept; squash at the end.",
+        "What can the sum start from, so that the bias need not be added at the end?",
+        (
+            "Walk over weights and inputs side by side; multiply and add with Values, so that their parents "
+            "are recorded; squash at the end."
+        ),
         "total = bias; for w, x in zip(weights, inputs): total = total + w * x; then total.tanh().",
     ),
-    why="A layer is a row of these, and lesson 03 computes a whole layer for a whole batch in one matrix product.",
+    why=(
+        "A layer is a row of neurons, and lesson 03 computes a whole layer for a whole batch in one matrix "
+        "product."
+    ),
 )
 
 
@@ -818,7 +928,7 @@ def _(my, rng):
     return my.neuron([], my.Value(0.7), []).data
 
 
-@neuron.check("the weights and the bias are left as they were")
+@neuron.check("the weights and the bias are unchanged")
 def _(my, rng):
     weights, bias = [my.Value(0.5), my.Value(-1.0)], my.Value(0.25)
     my.neuron(weights, bias, [1.0, 2.0])
@@ -845,7 +955,10 @@ return total
 """,
 )
 neuron.wrong(
-    "The value is right, but it was computed with plain numbers (.data), so it has no history and no gradient reaches the weights.",
+    (
+        "The value is right, but it was computed with plain numbers (.data), so it has no parents and no "
+        "gradient reaches the weights."
+    ),
     body="""
 total = bias.data
 for w, x in zip(weights, inputs, strict=True):
@@ -854,7 +967,7 @@ return Value(math.tanh(total))
 """,
 )
 neuron.wrong(
-    "The bias is added once for each input. Begin the sum with it, and add only products after that.",
+    "The bias is added once for each input. Start the sum with it, and add only products after that.",
     "total = total + w * x",
     "total = total + w * x + bias",
 )
@@ -864,7 +977,10 @@ neuron.wrong(
     "math.tanh(total)",
 )
 neuron.wrong(
-    "You begin with the bias itself and change its `data`: the neuron's bias is another number afterwards. Make new Values with +.",
+    (
+        "You start with the bias itself and change its `data`, so the neuron's bias has another value "
+        "afterwards. Make new Values with +."
+    ),
     body="""
 total = bias
 for w, x in zip(weights, inputs, strict=True):

@@ -1,6 +1,6 @@
 """Exercises of lesson 01: derivatives, and a scalar engine of your own.
 
-Write each function where it says so; `python -m tutorials check 01` tests this file and explains.
+Write each function where it says so. `python -m tutorials check 01` tests this file and explains.
 Python and its `math` are all you need.
 """
 
@@ -11,7 +11,8 @@ import math
 def numerical_derivative(f, x, h=1e-6):
     """The slope of f at x, measured by nudging x to both sides by h.
 
-    f: a function of one number; x, h: numbers  ->  a number, (f(x + h) - f(x - h)) over the distance of the two points.
+    f: a function of one number; x, h: numbers
+    ->  a number: f(x + h) - f(x - h), divided by the distance between the two points
     """
     # solution
     return (f(x + h) - f(x - h)) / (2 * h)
@@ -33,7 +34,7 @@ births = itertools.count()
 
 
 def as_value(x):
-    """x itself if it is a Value, else a new Value of that number. (Given.)"""
+    """Return x itself if it is a Value, else a new Value of that number. (Given.)"""
     return x if isinstance(x, Value) else Value(x)
 
 
@@ -41,8 +42,8 @@ class Value:
     """A number that remembers where it came from: the second engine of the lesson.
 
     data     the number
-    parents  pairs (parent, slope): from whom it was made, and the local derivative with respect to each. () for a leaf
-    grad     what `backward` (below) adds up here; 0.0 at first
+    parents  pairs (parent, slope), one for each operand; a slope is the local derivative. () for a leaf
+    grad     where `backward` (below) adds up the gradient; initially 0.0
     born     a count: a Value made later has a larger one
 
     Each method returns a new Value that holds the result and its pairs, in the order of the operands.
@@ -66,7 +67,7 @@ class Value:
         # end
 
     def __pow__(self, n):
-        """self**n for a plain number n: one parent, self. For n = 0 the slope is 0.0, whatever self is, at 0 too."""
+        """self**n for a plain number n: one parent, self. For n = 0 the slope is 0.0, also at 0."""
         # solution
         return Value(self.data**n, ((self, n * self.data ** (n - 1) if n else 0.0),))
         # end
@@ -82,9 +83,9 @@ class Value:
 
 
 def newest_first(z):
-    """z and everything it was made from, each Value once, the one born last first.
+    """List z and everything it was computed from, each Value once, the youngest first.
 
-    z: a Value  ->  a list of Values. Without recursion: a chain of 5,000 works.
+    z: a Value  ->  a list of Values. Without recursion, so that a chain of 5,000 works.
     """
     # solution
     nodes, seen = [z], {z}
@@ -98,10 +99,10 @@ def newest_first(z):
 
 
 def backward(z):
-    """The gradient of z with respect to everything it was made from.
+    """Compute the gradient of z with respect to everything it was computed from.
 
-    z: a Value  ->  None. Afterwards `grad` of each Value that has parents is dz/d(it), z's own 1.0, whatever stood there
-    before. At each leaf dz/d(leaf) is *added* to what `grad` held: after two calls a leaf has twice its gradient.
+    z: a Value  ->  None. Afterwards `grad` of each Value with parents is dz/d(that Value), whatever it was
+    before; z's own is 1.0. For each leaf, dz/d(leaf) is *added* to `grad`: two calls give twice the gradient.
     """
     # solution
     nodes = newest_first(z)
@@ -116,11 +117,12 @@ def backward(z):
 
 
 def gradient_step(parameters, loss, lr):
-    """One step of gradient descent.
+    """Do one step of gradient descent.
 
-    parameters: a list of Values (leaves), whose `grad` may hold anything; loss: a function without arguments that computes
-    the loss from the parameters as they are, a Value; lr: the step size, a number
-    ->  the loss before the step, as a plain number. Each parameter's `data` has moved by -lr times its gradient.
+    parameters: a list of Values (leaves), whose `grad` may hold anything
+    loss: a function without arguments that computes the loss, a Value, from the current parameters
+    lr: the step size, a number
+    ->  the loss before the step, a plain number. Each parameter's `data` has moved by -lr times its gradient.
     """
     # solution
     z = loss()
@@ -136,7 +138,7 @@ def gradient_step(parameters, loss, lr):
 def neuron(weights, bias, inputs):
     """tanh of the weighted sum of the inputs plus the bias.
 
-    weights: a list of Values; bias: a Value; inputs: as many numbers or Values as weights  ->  a Value
+    weights: a list of Values; bias: a Value; inputs: numbers or Values, as many as weights  ->  a Value
     """
     # solution
     total = bias

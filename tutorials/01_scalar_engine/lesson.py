@@ -3,16 +3,18 @@
 #
 # *Reading: 50 minutes. Exercises: 60 minutes. Needs: Python, and what a function is.*
 #
-# A model has thousands of numbers in it, and training asks of each: if this one were a little larger, would the result be
-# better or worse? This lesson builds the program that answers for all of them at once.
+# A model has thousands of parameters, the numbers that training may change. For each of them, training asks:
+# if this number were a little larger, would the result be better or worse? This lesson builds a program that
+# answers for all of them at once. The [glossary](../../docs/glossary.md) explains the course's terms in a
+# sentence each.
 #
 # **You will be able to:**
 #
 # - say what a derivative is, and measure one by nudging;
 # - work out the gradient of a small expression by hand, with the chain rule;
 # - write an engine that does it for any expression made of `+`, `*`, powers and `tanh`;
-# - say why backward needs an order, a `+=`, a 1 to start from, and a `zero_grad`, and show the program that breaks without
-#   each;
+# - say why backward needs an order, a `+=`, a 1 to start from, and a `zero_grad`, and show a program that
+#   breaks without each;
 # - train a small network with nothing but your engine.
 
 # %%
@@ -36,15 +38,17 @@ from tutorials.scalar_engine import Value
 # %% [markdown]
 # ## Intuition: nudge it and look
 #
-# Take a function, and move its input a little. The output moves too. The *derivative* is how many times as far:
+# Take a function and move its input a little. The output moves too. The *derivative*, or slope, says how many
+# times as far:
 #
 # $$ f'(x) \approx \frac{f(x + h) - f(x)}{h} \qquad \text{for a small nudge } h. $$
 #
-# A derivative of 10 means: at this point, a nudge of 0.001 moves the output by 0.01, ten times as far. A negative derivative
-# means that the output moves the other way. That is all the calculus this lesson starts from.
+# A derivative of 10 means: at this point, a nudge of 0.001 moves the output by 0.01, ten times as far. A
+# negative derivative means that the output moves the other way. That is all the calculus this lesson starts
+# from.
 #
-# Take $f(x) = x^3 - 2x$ at $x = 2$. By the rules of school its derivative there is $3x^2 - 2 = 10$. Let us see what nudging
-# finds.
+# Take $f(x) = x^3 - 2x$ at $x = 2$. The rules of calculus give its derivative there as $3x^2 - 2 = 10$. Let
+# us see what nudging finds.
 
 
 # %%
@@ -56,50 +60,55 @@ for h in (1.0, 1e-1, 1e-2, 1e-4, 1e-8, 1e-12, 1e-15):
     print(f"h = {h:7.0e}   slope = {(f(2 + h) - f(2)) / h:.9f}")
 
 # %% [markdown]
-# As `h` shrinks, the answer comes close to 10, and then it leaves again. A number in a computer has about 16 digits. When `h`
-# is tiny, `f(2 + h)` and `f(2)` agree in nearly all of them, and little is left of the difference. Nudging to both sides,
-# $(f(x+h) - f(x-h))/2h$, is more exact for the same `h`. Lesson 04 is about choosing `h`; until then `1e-6` will do.
+# As `h` shrinks, the answer first approaches 10 and then moves away again. A computer stores a number with
+# about 16 digits. When `h` is tiny, `f(2 + h)` and `f(2)` agree in nearly all of them, and few correct digits
+# are left in the difference. Nudging to both sides, $(f(x+h) - f(x-h))/2h$, is more accurate for the same
+# `h`. Lesson 04 is about choosing `h`; until then `1e-6` will do.
 #
 # ### Why not just nudge?
 #
-# Because it costs a run of the whole function for every input. Even a small Transformer (lesson 13) has more than a hundred
-# thousand numbers to be trained, so one step of training would take more than a hundred thousand runs. We want all
-# derivatives for about the price of one run. Here is the idea.
+# Because it costs a run of the whole function for every input. Even a small Transformer (lesson 13) has more
+# than a hundred thousand parameters, so one step of training would take more than a hundred thousand runs. We
+# want all derivatives for about the price of one run. Here is the idea.
 #
-# A big function is made of small ones: additions, products, powers. Of each small one we know the derivative. So let the
-# program write down what it did, and then go back through its notes, from the result to the inputs, asking at each step: *how
-# much does the result change if this number changes?* One walk back answers for every number on the way.
+# A big function is made of small ones: additions, products, powers. We know the derivative of each small one.
+# So let the program record what it did. Afterwards it goes back through the record, from the result to the
+# inputs, and asks at each step: *how much does the result change if this number changes?* One walk back
+# answers for every number on the way.
 
 # %% [markdown]
 # ## Definition
 #
-# The result is one number, $L$ (for *loss*, the number that training makes small). Every number here is a single one, a
-# *scalar*.
+# The result is one number, $L$ (for *loss*: the number that training makes small). Every number here is a
+# single number, a *scalar*, not an array.
 #
-# - The **gradient** of $x$, written $\partial L / \partial x$: how many times as far $L$ moves when only $x$ is nudged. In
-#   code, `x.grad`. It is always the derivative *of L*; the $x$ says with respect to what.
-# - A **graph**: every number that was computed, with arrows from the numbers it was made from, its *parents*. Numbers that
-#   were given, not computed, have no parents. They are the *leaves*.
-# - A **local derivative**, or slope, $\partial y / \partial x$, where $x$ is a parent of $y$: how far $y$ moves with $x$
-#   while its other parents are held still. It belongs to the one small operation between them, and knows nothing of $L$.
+# - The **gradient** of $x$, written $\partial L / \partial x$: how many times as far $L$ moves when only $x$
+#   is nudged. In code, `x.grad`. It is always the derivative *of L*, with respect to $x$.
+# - A **graph**: every number that was computed, a *node*, with arrows to it from the numbers it was computed
+#   from, its *parents*. Numbers that were given, not computed, have no parents. They are the *leaves*.
+# - A **local derivative**, or slope, $\partial y / \partial x$, where $x$ is a parent of $y$: how many times
+#   as far $y$ moves when $x$ is nudged and $y$'s other parents are held still. It depends only on the one
+#   operation that computed $y$, not on $L$.
 #
-# The **chain rule** ties them together:
+# The **chain rule** connects them:
 #
 # $$ \frac{\partial L}{\partial x} = \sum_{y : x \text{ is a parent of } y}
 #    \frac{\partial L}{\partial y} \cdot \frac{\partial y}{\partial x}
 #    \qquad\qquad \frac{\partial L}{\partial L} = 1. $$
 #
-# In words: a nudge of $x$ reaches $L$ through everything that was made from $x$. Along each way it is stretched by the local
-# derivative and then by what lies behind; and what arrives along several ways adds up. (In $x \cdot x$ the same number is
-# both parents: that is two ways.)
+# In words: a nudge of $x$ reaches $L$ through every number that was computed from $x$. Along each path the
+# nudge is multiplied by the local derivative of the first step, and then by the gradient of the number it has
+# reached. The contributions of the paths add up. (In $x \cdot x$ the same number is both parents: that is two
+# paths.)
 #
-# Each gradient on the right belongs to a number nearer to $L$. So we start at $L$, whose gradient is 1, and go back.
+# Each gradient on the right belongs to a number nearer to $L$. So we start at $L$, whose gradient is 1, and
+# go back. That walk is called the *backward pass*, and computing the values before it the *forward pass*.
 
 # %% [markdown]
 # ## A worked example by hand
 #
-# Take $L = (a \cdot b + c) \cdot b$ at $a = 2$, $b = -3$, $c = 10$. Note that $b$ is used twice. With names for what lies
-# between:
+# Take $L = (a \cdot b + c) \cdot b$ at $a = 2$, $b = -3$, $c = 10$. Note that $b$ is used twice. Give the
+# intermediate values names:
 #
 # | step | value |
 # | --- | --- |
@@ -118,7 +127,7 @@ for h in (1.0, 1e-1, 1e-2, 1e-4, 1e-8, 1e-12, 1e-15):
 # | $\partial L/\partial a = -3 \cdot b = 9$ | $d = a \cdot b$ |
 # | $\partial L/\partial b = 1 \cdot e + (-3) \cdot a = 4 - 6 = -2$ | **two** uses: $L = e \cdot b$ and $d = a \cdot b$ |
 #
-# Had we forgotten that $b$ is used twice, we would have said 4 or −6. Nudging settles it.
+# Had we forgotten that $b$ is used twice, we would have got 4 or 6. Nudging settles it.
 
 
 # %%
@@ -142,8 +151,8 @@ assert L_of(*point) == -12.0
 assert np.allclose(by_nudging, from_table)
 
 # %% [markdown]
-# The same as a picture. Values run to the right; the orange arrows are the gradients on their way back. At `b` two of them
-# arrive, and the box says `+=`.
+# The same as a picture. Values run to the right; the orange arrows are the gradients on their way back. Two
+# of them arrive at `b`, and the box says `+=`.
 
 # %%
 a, b, c = (mg.tensor(x, requires_grad=True) for x in point)
@@ -158,24 +167,27 @@ show(
 # %% [markdown]
 # ## Derivation: four local derivatives
 #
-# An engine needs the local derivative of each operation it offers. Nudge and see; $h$ is so small that $h^2$ does not count.
+# An engine needs the local derivative of each operation it offers. To find one, nudge and see what happens;
+# $h$ is so small that $h^2$ can be ignored.
 #
-# **Sum.** $(x + h) + y = (x + y) + h$. The output moves by $h$: the slope is $1$, in $x$ and in $y$ alike.
+# **Sum.** $(x + h) + y = (x + y) + h$. The output moves by $h$: the slope is $1$, both in $x$ and in $y$.
 #
-# **Product.** $(x + h) \cdot y = xy + h \cdot y$. The output moves by $y$ times $h$: the slope in $x$ is $y$, and in $y$ it
-# is $x$.
+# **Product.** $(x + h) \cdot y = xy + h \cdot y$. The output moves by $y$ times $h$: the slope in $x$ is $y$,
+# and in $y$ it is $x$.
 #
-# **Power** with a fixed exponent $n$. Write $x^n$ as $n$ factors $x$. Nudge them one after the other: each time the output
-# moves by $h$ times the product of the $n - 1$ others. Together the slope is $n x^{n-1}$. (This argument counts factors, so
-# it is for whole $n$; the formula holds for every $n$ where $x^n$ is defined and smooth. For $n = 0$ the slope is 0.)
+# **Power** with a fixed exponent $n$. Write $x^n$ as $n$ factors $x$. Nudge them one after the other: each
+# time the output moves by $h$ times the product of the $n - 1$ others. Added up, the slope is $n x^{n-1}$.
+# (This argument counts factors, so it covers positive integers $n$; the formula holds for every $n$ where
+# $x^n$ is defined and smooth. For $n = 0$ the slope is 0.)
 #
-# **tanh**, the squashing function, $\tanh x = \sinh x / \cosh x$. From $\sinh' = \cosh$, $\cosh' = \sinh$ and the quotient
-# rule:
+# **tanh**, which squashes any number to between −1 and 1, is $\tanh x = \sinh x / \cosh x$. From
+# $\sinh' = \cosh$, $\cosh' = \sinh$ and the quotient rule:
 #
 # $$ \tanh' x = \frac{\cosh x \cdot \cosh x - \sinh x \cdot \sinh x}{\cosh^2 x} = 1 - \tanh^2 x. $$
 #
-# So the slope can be read off the *output*: if $y = \tanh x$, it is $1 - y^2$. Once $y$ is known, a multiplication and a
-# subtraction do; no function need be called again. Let us check the table at a point.
+# So the slope can be computed from the *output*: if $y = \tanh x$, it is $1 - y^2$. Once $y$ is known, one
+# multiplication and one subtraction are enough, without another call of tanh. Let us check all four slopes at
+# a point.
 
 # %%
 x, y, n = 0.8, -1.5, 3
@@ -193,10 +205,10 @@ for name, fun, slope in table:
 # %% [markdown]
 # ## Code, the first engine: each result knows how to send its gradient on
 #
-# A number remembers its parents and carries a small function, `send`: *take my gradient, multiply it by my slopes, and add it
-# to my parents' gradients*. That function is made inside the operation, at the moment when it is carried out, so it still
-# sees the variables that were there: `self`, `other`, `out`. A function that keeps the variables around it is called a
-# *closure*.
+# A number remembers its parents and has a small function, `send`: *take my gradient, multiply it by my
+# slopes, and add the products to my parents' gradients*. The operation creates that function when it runs, so
+# the function can still use the operation's variables later: `self`, `other`, `out`. A function that keeps
+# the variables around it is called a *closure*.
 
 
 # %%
@@ -205,7 +217,7 @@ class Number:
 
     def __init__(self, data, parents=()):
         self.data, self.grad, self.parents = data, 0.0, parents
-        self.send = lambda: None  # a leaf has nobody to send to
+        self.send = lambda: None  # a leaf has no parents to send to
 
     def __add__(self, other):
         out = Number(self.data + other.data, (self, other))
@@ -219,7 +231,8 @@ class Number:
 
 
 # %% [markdown]
-# The product is the same with other slopes. (In one file it would be a method; here it gets a cell of its own.)
+# The product is the same with other slopes. (In one file it would be a method; here it has a cell of its
+# own.)
 
 
 # %%
@@ -237,7 +250,8 @@ def multiply(self, other):
 Number.__mul__ = multiply
 
 # %% [markdown]
-# With that, and a 1 at the end, we can send by hand, in the order of the table above: first $L$, then $e$, then $d$.
+# Now we set the gradient of $L$ to 1 and call `send` by hand, in the order of the table above: first $L$,
+# then $e$, then $d$.
 
 # %%
 a, b, c = Number(2.0), Number(-3.0), Number(10.0)
@@ -251,10 +265,10 @@ print("a, b, c:", a.grad, b.grad, c.grad)
 assert (a.grad, b.grad, c.grad) == from_table
 
 # %% [markdown]
-# It is the same answer. What is left is to find the order by program. This is where engines go wrong, so we look at the wrong
-# programs first.
+# It is the same answer. The program still has to find the order by itself. Engines often get this wrong, so
+# we look at the wrong programs first.
 #
-# ### The program that breaks: walking back as it comes
+# ### The program that breaks: sending at every visit
 #
 # The first idea is to send from a node, then go to each of its parents and do the same.
 
@@ -271,12 +285,13 @@ y = x + x  # 2x
 z = y + y  # 4x, so dz/dx is 4
 z.grad = 1.0
 walk(z)
-print("walking to everybody each time:", x.grad)
+print("sending at every visit:", x.grad)
 assert x.grad == 8.0  # wrong: it should be 4
 
 # %% [markdown]
-# It says 8. `y` was visited twice, since it is used twice, and the second visit sent on again what the first had sent
-# already. (It is slow besides: 40 such doublings are $2^{40}$ visits.) So let us visit each node once.
+# It says 8. `y` is used twice, so it was visited twice, and the second visit sent again what the first visit
+# had already sent. (It is slow besides: 40 such doublings are $2^{40}$ visits.) So let us visit each node
+# once.
 
 
 # %%
@@ -294,16 +309,16 @@ w = y + x  # 3x
 z = y + w  # 5x
 z.grad = 1.0
 walk_once(z, set())
-print("walking to each once, as they come:", x.grad)
+print("sending at the first visit only:", x.grad)
 assert x.grad == 3.0  # wrong: it should be 5
 
 # %% [markdown]
-# It says 3. From `z` the walk went to `y` at once, and `y` sent on the gradient 1 that had come from `z`. But `y` is used by
-# `w` too, and the share from there arrived when `y` had already had its turn.
+# It says 3. The walk went from `z` straight to `y`, and `y` sent on the gradient 1 that had come from `z`.
+# But `y` is used by `w` too, and the contribution from `w` arrived after `y` had sent.
 #
-# So the rule is: **a number may send only when everybody who was made from it has sent.** An order with that property is
-# called a (reverse) *topological order* of the graph. Here is the usual way to find one. Write a node down after all its
-# parents have been written down; then read the list from its end.
+# So the rule is: **a number may send only after every number computed from it has sent.** An order with that
+# property is called a (reverse) *topological order* of the graph. The usual way to find one: add a node to a
+# list after all its parents are in the list; then read the list from its end.
 
 
 # %%
@@ -339,8 +354,8 @@ assert x.grad == 5.0
 # %% [markdown]
 # ### The program that breaks: `=` in place of `+=`
 #
-# In `multiply` we wrote `self.grad += ...`. With `=`, all is well until a number is used twice. Then the second share
-# overwrites the first, and nothing crashes.
+# In `multiply` we wrote `self.grad += ...`. With `=`, everything works until a number is used twice. Then the
+# second contribution overwrites the first, and nothing crashes.
 
 
 # %%
@@ -365,11 +380,12 @@ print("x * x:", x.grad, "where 2x = 6 is right")
 assert x.grad == 3.0
 
 # %% [markdown]
-# The `+=` is the sum in the chain rule. It is not bookkeeping.
+# The `+=` is the sum in the chain rule.
 #
 # ### The program that breaks: backward twice
 #
-# The price of `+=` is that something must set the gradients to zero first. Let us ask for the same gradients twice.
+# The price of `+=` is that something must set the gradients to zero first. Let us run backward twice on the
+# same graph.
 
 
 # %%
@@ -387,15 +403,15 @@ print("once:", first, "  twice:", x.grad)
 assert (first, x.grad) == (27.0, 72.0)
 
 # %% [markdown]
-# 72 is neither 27 nor twice that. The leaf `x` kept its 27, and one may say that this is intended: two backward passes, so
-# the sum of both, 54. But `y` in the middle kept its gradient as well, and sent the old one on together with the new:
-# $27 + 9 + 2 \cdot 3 \cdot 6 = 72$. There are two things to separate:
+# 72 is neither 27 nor twice that. The leaf `x` kept its 27. That may be intended: two backward passes give
+# the sum of both, 54. But the intermediate `y` kept its gradient as well, and sent the old one again together
+# with the new one: $27 + 9 + 2 \cdot 3 \cdot 6 = 72$. These are two different cases:
 #
-# - What lies *between* must start each pass at zero. That is the engine's business.
-# - The *leaves* keep adding, and whoever wants a fresh gradient says so: in PyTorch and minigrad `zero_grad()`. It is useful
-#   that they add up. You can go through a large batch in pieces, or have two losses share a parameter.
+# - *Intermediate* gradients must start each pass at zero. The engine has to do that.
+# - *Leaves* accumulate gradients until you set them to zero, in PyTorch and minigrad with `zero_grad()`.
+#   Accumulation is useful: you can process a large batch in pieces, or let two losses share a parameter.
 #
-# For now we set everything in the graph to zero ourselves.
+# For now we set every gradient in the graph to zero ourselves.
 
 
 # %%
@@ -414,8 +430,8 @@ assert x.grad == 27.0
 # %% [markdown]
 # ## What closures cost
 #
-# The first engine is complete. Another operation is another function of the same form; here is `tanh`, with the slope
-# $1 - y^2$ from above.
+# The first engine is complete. Another operation is another function of the same form. Here is `tanh`, with
+# the slope $1 - y^2$ from above.
 
 
 # %%
@@ -436,10 +452,11 @@ print("slope of tanh at 0.8:", x.grad, "  by nudging:", nudged(math.tanh, [0.8],
 assert abs(x.grad - nudged(math.tanh, [0.8], 0)) < 1e-8
 
 # %% [markdown]
-# This is the form in which micrograd made the idea popular (see Sources), and it is easy to explain. It has two limits that
-# you should see with your own eyes.
+# micrograd (see Sources) made this form popular, and it is easy to explain. It has two limits, which the next
+# cells show.
 #
-# **Recursion.** `parents_first` calls itself, once for each step of the way back. Python stops at about a thousand.
+# **Recursion.** `parents_first` calls itself once for each step of the way back. Python allows about a
+# thousand such nested calls.
 
 # %%
 x = Number(1.0)
@@ -454,16 +471,16 @@ else:
     raise AssertionError("this should have failed")
 
 # %% [markdown]
-# **Circles of references.** Python frees an object at once when nobody refers to it any more. But `out` refers to its
-# function `send`, and `send` refers to `out`, since it reads `out.grad`. They hold each other, so neither is ever let go,
-# until Python's garbage collector comes by and looks for such circles. Meanwhile a whole graph stays in memory, with all its
-# numbers. For single numbers that is nothing. For the arrays of a large model it can be the difference between fitting into
-# memory and not.
+# **Reference cycles.** Python frees an object at once when nothing refers to it any more. But `out` refers to
+# its function `send`, and `send` refers to `out`, because it reads `out.grad`. Each keeps the other alive
+# until Python's garbage collector looks for such cycles. Until then a whole graph stays in memory, with all
+# its values. For single numbers that costs nothing worth mentioning. For the arrays of a large model it can
+# decide whether they fit into memory.
 
 
 # %%
 def survives(make):
-    """Is a graph still in memory after the last name for it is gone? (The garbage collector is kept from helping.)"""
+    """True if a graph stays in memory after its last name is gone, without garbage collection."""
     gc.disable()
     x = make(2.0)
     y = x * x
@@ -474,21 +491,23 @@ def survives(make):
     return alive
 
 
-print("with closures, a graph outlives its last name:", survives(Number))
+print("with closures, a graph stays in memory without a name:", survives(Number))
 assert survives(Number)
 
 # %% [markdown]
 # ## Code, the second engine: no closures
 #
-# What does `send` know that could not be written down? Only the local derivatives, and those are plain numbers, known as soon
-# as the result is. So keep them, beside the parents: a result is its data and a few pairs *(parent, slope)*.
+# What does `send` use that could not be stored as data? Only the local derivatives. They are plain numbers,
+# known as soon as the result is. So store them beside the parents: a result is its data and a few pairs
+# *(parent, slope)*.
 #
-# And the order? **A number is made only from numbers that already exist.** So each is younger than all its parents. If every
-# number is given the next count at its birth, then *youngest first* is an order in which all who were made from a number come
-# before it. That is just what we needed: no sorting of graphs, no recursion, one call of `sorted`.
+# And the order? **A number is computed only from numbers that already exist.** So each number is younger than
+# all its parents. Give every number the next count when it is created. Then *youngest first* is an order in
+# which every number comes before its parents, which is the order we need. It takes no walk through the graph
+# by recursion, only one call of `sorted`.
 #
-# The second engine is [`tutorials/scalar_engine.py`](../scalar_engine.py), most of it operators. Read it now. Here are its
-# product and its `backward`:
+# The second engine is [`tutorials/scalar_engine.py`](../scalar_engine.py); most of it is operators. Read it
+# now. Here are its product and its `backward`:
 
 # %%
 print(inspect.getsource(Value.__mul__))
@@ -496,8 +515,9 @@ print(inspect.getsource(Value.backward))
 print(inspect.getsource(Value.ancestors))
 
 # %% [markdown]
-# Note the first loop of `backward`: what has parents starts at zero, and leaves keep what they have. Twice backward is now
-# twice the gradient. The chain of additions may be as long as you like, and a graph is gone when its last name is.
+# Note the first loop of `backward`: numbers that have parents start at zero, and leaves keep what they have.
+# Running backward twice now gives twice the gradient. The chain of additions may be of any length, and a
+# graph is freed when its last name is gone.
 
 # %%
 x = Value(3.0)
@@ -520,12 +540,12 @@ class Watched(Value):  # a Value has no room for a weak reference; an object of 
     pass
 
 
-print("without closures, a graph outlives its last name:", survives(Watched))
+print("without closures, a graph stays in memory without a name:", survives(Watched))
 assert not survives(Watched)
 
 # %% [markdown]
-# Which is faster? We build the same graph in both and go back through it. Such figures depend on the machine and the hour;
-# the ratio is what to look at.
+# Which is faster? We build the same graph in both and run backward. Such times depend on the machine and on
+# what else it does; compare the two with each other.
 
 
 # %%
@@ -543,17 +563,19 @@ def seconds(make, back, length=400, rounds=40):
 
 with_closures, without = seconds(Number, backward), seconds(Value, Value.backward)
 print(
-    f"400 operations, forward and back: {with_closures * 1e3:.2f} ms with closures, {without * 1e3:.2f} ms without"
+    f"400 operations, forward and back: {with_closures * 1e3:.2f} ms with closures, "
+    f"{without * 1e3:.2f} ms without"
 )
 
 # %% [markdown]
 # ## What a gradient costs
 #
-# Count the arithmetic of `Value.backward`. For each pair (parent, slope) there is one multiplication and one addition. An
-# operation of two numbers makes two pairs, so a walk back takes at most four operations for each one of the way forward,
-# *however many inputs there are*. (Sorting comes on top; it computes no numbers.) Nudging takes a run for each input. That is
-# the whole case for reverse mode: the gradient of a function with a million inputs costs a few times the function, not a
-# million times (Griewank and Walther call it the cheap gradient principle).
+# Count the arithmetic of `Value.backward`. Each pair (parent, slope) costs one multiplication and one
+# addition. An operation on two numbers makes two pairs. So backward takes at most four operations for each
+# operation of forward, *however many inputs there are*. (Sorting comes on top.) Nudging takes a run for each
+# input. This is why *reverse mode*, the method of this lesson, is used: the gradient of a function with a
+# million inputs costs a few times the function, not a million times (Griewank and Walther call it the cheap
+# gradient principle).
 
 
 # %%
@@ -568,7 +590,8 @@ for x in inputs[1:]:
     total = total + x * x
 operations, pairs = count(total)
 print(
-    f"{len(inputs)} inputs: forward {operations} operations; back {pairs} multiplications and {pairs} additions"
+    f"{len(inputs)} inputs: forward {operations} operations; "
+    f"back {pairs} multiplications and {pairs} additions"
 )
 print(f"by nudging both sides: {2 * len(inputs)} runs, {2 * len(inputs) * operations:,} operations")
 assert (operations, pairs) == (1999, 3998)
@@ -576,10 +599,10 @@ assert (operations, pairs) == (1999, 3998)
 # %% [markdown]
 # ## Gradient check
 #
-# An engine that was tried on one example has been tried on one example. So compare it with nudging on an expression that uses
-# every operation, with shared parts, at many random points. `minigrad.gradcheck` takes a pair, forward and backward, and does
-# that; lesson 04 shows how. A new operation for `Value` is two lines: the value and the slope. Here is `tanh`, which we need
-# in a moment.
+# One example is not enough to trust an engine. So compare it with nudging on an expression that uses every
+# operation, with shared parts, at many random points. `minigrad.gradcheck` does that for a pair of functions,
+# forward and backward; lesson 04 shows how. A new operation for `Value` takes two lines: the value and the
+# slope. Here is `tanh`, which the network below needs.
 
 
 # %%
@@ -611,15 +634,15 @@ print("20 random points: the engine and the nudges agree")
 # %% [markdown]
 # ## Training with it
 #
-# Now we use the gradients. *Gradient descent*: compute the loss, ask for the gradient of each parameter, and move each
-# parameter a little against its gradient, because that is downhill:
+# Now we use the gradients. *Gradient descent*: compute the loss and the gradient of each parameter, and move
+# each parameter a little against its gradient, because that is downhill:
 #
 # $$ w \leftarrow w - \eta \frac{\partial L}{\partial w} $$
 #
-# with a small step size $\eta$ (*learning rate*, `lr`). A **neuron** computes $\tanh(w_1 x_1 + w_2 x_2 + b)$: a weighted sum
-# of its inputs, squashed to between −1 and 1. (The code below calls the function `tanh` from above; in the exercise it is a
-# method, `total.tanh()`.) We teach one to say +1 if at least one of two inputs is on, else −1. The loss is the sum of the
-# squared errors over the four cases.
+# with a small step size $\eta$ (*learning rate*, `lr`). A **neuron** computes $\tanh(w_1 x_1 + w_2 x_2 + b)$:
+# a weighted sum of its inputs, squashed to between −1 and 1. (The code below calls the function `tanh` from
+# above; in the exercise it is a method, `total.tanh()`.) We train one to output +1 if at least one of two
+# inputs is 1, else −1. The loss is the sum of the squared errors over the four cases.
 
 
 # %%
@@ -657,16 +680,18 @@ w1, w2, bias = Value(0.1), Value(-0.2), Value(0.0)
 one = partial(neuron, (w1, w2), bias)
 losses = train(one, (w1, w2, bias), either, lr=0.2, steps=200)
 print(
-    f"loss {losses[0]:.3f} -> {losses[-1]:.3f}; w1 = {w1.data:.2f}, w2 = {w2.data:.2f}, bias = {bias.data:.2f}"
+    f"loss {losses[0]:.3f} -> {losses[-1]:.3f}; "
+    f"w1 = {w1.data:.2f}, w2 = {w2.data:.2f}, bias = {bias.data:.2f}"
 )
 for inputs, target in either:
-    print(inputs, "should be", f"{target:+d},", f"says {one(inputs).data:+.3f}")
+    print(inputs, "target", f"{target:+d},", f"output {one(inputs).data:+.3f}")
 assert losses[-1] < 0.1
 
 # %% [markdown]
-# One neuron cuts the plane along one straight line, so it cannot learn *exactly one of the two* (+1 for (0,1) and (1,0), −1
-# for the other two); practice question 6 proves it. Two layers can: four neurons look at the inputs, and a fifth at what
-# those say. That is a multi-layer perceptron, *MLP*. The engine needs nothing new for it.
+# One neuron divides the plane along one straight line, so it cannot learn *exactly one of the two* (+1 for
+# (0,1) and (1,0), −1 for the other two); practice question 6 proves it. Two layers can: four neurons take the
+# inputs, and a fifth takes the outputs of those four. That is a multi-layer perceptron, *MLP*. The engine
+# needs nothing new for it.
 
 # %%
 one_of_two = [((0, 0), -1), ((0, 1), 1), ((1, 0), 1), ((1, 1), -1)]
@@ -686,7 +711,7 @@ losses_alone = train(alone, (w1, w2, bias), one_of_two, lr=0.1, steps=300)
 losses_mlp = train(mlp, parameters, one_of_two, lr=0.1, steps=300)
 print(f"one neuron: loss {losses_alone[-1]:.3f}    five neurons: loss {losses_mlp[-1]:.3f}")
 for inputs, target in one_of_two:
-    print(inputs, "should be", f"{target:+d},", f"says {mlp(inputs).data:+.3f}")
+    print(inputs, "target", f"{target:+d},", f"output {mlp(inputs).data:+.3f}")
 assert losses_mlp[-1] < 0.1 < 3 < losses_alone[-1]
 
 # %%
@@ -701,7 +726,7 @@ left.legend(fontsize=9)
 grid = np.linspace(-0.5, 1.5, 25)
 answers = [[mlp((float(x), float(y))).data for x in grid] for y in grid]
 image = right.contourf(grid, grid, answers, levels=np.linspace(-1, 1, 11), cmap="RdBu")
-figure.colorbar(image, ax=right, label="what the five neurons say")
+figure.colorbar(image, ax=right, label="output of the five neurons")
 for (x, y), target in one_of_two:
     right.plot(x, y, "o" if target > 0 else "s", color="white", markeredgecolor="black", markersize=10)
 right.set(title="Learned: +1 at circles, −1 at squares", xlabel="first input", ylabel="second input")
@@ -709,34 +734,36 @@ right.title.set_fontsize(10)
 left.title.set_fontsize(10)
 show(
     figure,
-    "One neuron's loss stays high on 'exactly one of two'; two layers learn it: they say +1 in a band between two lines.",
+    "One neuron's loss stays high on 'exactly one of two'. "
+    "Two layers learn it: their output is +1 in a band between two lines.",
 )
 
 # %% [markdown]
-# The blue curve jumps up once, near step 32. The gradient tells the slope *at this point*; a step of that length was too long
-# for what lay beyond. With half the step size, from the same start, the loss never rises. Lesson 06 is about step sizes.
+# The blue curve jumps up once, near step 32. The gradient is the slope *at this point*, and the step was too
+# long for the slope to stay the same along it. With half the step size, from the same start, the loss never
+# rises. Lesson 06 is about step sizes.
 
 # %%
 rng = np.random.default_rng(1)
 parameters = [Value(float(p)) for p in rng.uniform(-1, 1, 4 * 3 + 5)]
 calm = train(mlp, parameters, one_of_two, lr=0.05, steps=600)
-print(
-    f"lr = 0.1: largest rise in a step {np.diff(losses_mlp).max():.2f} at step {np.diff(losses_mlp).argmax()}"
-)
+rises = np.diff(losses_mlp)
+print(f"lr = 0.1: largest rise in a step {rises.max():.2f} at step {rises.argmax()}")
 print(f"lr = 0.05: largest rise {np.diff(calm).max():.1e}, final loss {calm[-1]:.3f}")
-assert np.diff(calm).max() < 0 < np.diff(losses_mlp).max()
+assert np.diff(calm).max() < 0 < rises.max()
 
 # %% [markdown]
 # ## Edge cases
 #
 # - **A number that the result does not depend on** gets gradient 0: no arrow leads to it.
-# - **The result itself** has gradient 1; also when it is a leaf.
-# - **Plain numbers**, as the 2 in `2 * x`, get no gradient; nobody asks for it.
-# - **$x^0$** is 1 everywhere, so its slope is 0, at $x = 0$ too, where the formula $0 \cdot 0^{-1}$ would divide by zero.
-# - **relu**, $\max(0, x)$, has a corner at 0, and no derivative there. By convention the slope there is 0 (PyTorch and
-#   minigrad alike).
-# - **A saturated tanh** passes almost nothing: at $x = 10$ the slope is about $8 \cdot 10^{-9}$, and at $x = 20$ it is
-#   exactly 0.
+# - **The result itself** has gradient 1, even when it is a leaf.
+# - **Plain numbers**, such as the 2 in `2 * x`, get no gradient, because no `Value` is there to hold it.
+# - **$x^0$** is 1 everywhere, so its slope is 0, at $x = 0$ too, where the formula $0 \cdot 0^{-1}$ would
+#   divide by zero.
+# - **relu**, $\max(0, x)$, has a corner at 0, and no derivative there. By convention the slope there is 0
+#   (PyTorch and minigrad alike).
+# - **A saturated tanh**, one whose input is far from 0, passes on almost no gradient: at $x = 10$ the slope
+#   is about $8 \cdot 10^{-9}$, and at $x = 20$ it is computed as exactly 0.
 
 # %%
 x, unused = Value(0.0), Value(5.0)
@@ -754,23 +781,25 @@ assert x.grad == 0.0
 # %% [markdown]
 # ## Pitfalls: what learners ask
 #
-# **"Why does backward start with 1?"** Because $\partial L/\partial L = 1$. Start with 0 and every gradient is 0, since
-# everything is multiplied by it. Start with 2 and you get the gradients of $2L$.
+# **"Why does backward start with 1?"** Because $\partial L/\partial L = 1$. Start with 0 and every gradient
+# is 0, since each is a multiple of the starting value. Start with 2 and you get the gradients of $2L$.
 #
-# **"I changed `w.data` after the loss was computed, and then called backward."** The slopes were written down earlier, from
-# the old values. You get the gradients at the old point. In this engine that is harmless; when arrays are kept instead of
-# slopes it is not (lesson 02).
+# **"I changed `w.data` after the loss was computed, and then called backward."** The slopes were stored
+# earlier, computed from the old values. You get the gradients at the old point. In this engine that does no
+# harm. An engine that stores arrays instead of slopes can return wrong gradients (lesson 02).
 #
-# **"Can I write `z = z + x` in a loop? `z` is overwritten."** Only the *name* is given away. Each result is a new object, and
-# holds its parents.
+# **"Can I write `z = z + x` in a loop? `z` is overwritten."** Yes. Only the *name* `z` now stands for another
+# object. Each result is a new object and holds its parents.
 #
-# **"Is youngest first really a topological order, with `if` and loops in my program?"** Yes. However the program branched,
-# what was computed was computed from things that existed. The graph is what happened in this run.
+# **"Is youngest first really a topological order, with `if` and loops in my program?"** Yes. Whichever branch
+# the program took, each number was computed from numbers that existed before it. The graph records what
+# happened in this run.
 #
-# **"My training swings, or blows up."** The step may be too large, or you forgot to set the gradients to zero. Both on the
-# simplest loss there is, $(w - 3)^2$, starting at $w = 0$. With old gradients left in, each step repeats all steps before it:
-# `w` runs past 3, is pulled back, runs past it again, and does not settle. (A short run can look well, because gathering
-# speed helps at first. That makes the mistake hard to see.)
+# **"My training oscillates or diverges."** The step may be too large, or you forgot to set the gradients to
+# zero. The next cell shows both on the loss $(w - 3)^2$, starting at $w = 0$. With old gradients left in,
+# each step repeats all steps before it: `w` runs past 3, is pulled back, runs past it again, and does not
+# settle. (A short run can look fine, because the repeated steps speed up the start. That makes the mistake
+# hard to see.)
 
 
 # %%
@@ -798,7 +827,7 @@ assert max(descend(0.1, forget_zero=True)[100:]) > 5 and max(descend(1.1)) > 1e1
 # %% [markdown]
 # ## Practice questions
 #
-# Try each on paper first. The answer is folded, and the cell below it recomputes it.
+# Try each on paper first. The answer is folded, and the cell below recomputes it.
 
 # %% [markdown]
 # ### Q1. What are the gradients of $L = x \cdot y + x$ at $x = 3$, $y = 4$?
@@ -821,8 +850,8 @@ assert (x.grad, y.grad) == (5.0, 3.0)
 #
 # <details><summary>Answer</summary>
 #
-# $7 + (-3) \cdot 0.01 = 6.97$, up to a term with $0.01^2$. (The cell does it with a function of which all that is true:
-# $f(x) = 14 + x^2/4 - 4x$.)
+# $7 + (-3) \cdot 0.01 = 6.97$, with an error in the order of $0.01^2$. (The cell uses a function that fits
+# the question: $f(x) = 14 + x^2/4 - 4x$.)
 #
 # </details>
 
@@ -840,12 +869,12 @@ assert x.grad == -3.0 and falling(2.0) == 7.0
 assert abs(falling(2.01) - 6.97) < 0.01**2
 
 # %% [markdown]
-# ### Q3. Start with `y = x` and square it, `y = y * y`, three times. What is the gradient at $x = 1.1$? How many nodes?
+# ### Q3. Start with `y = x` and square it three times. What is the gradient at $x = 1.1$? How many nodes?
 #
 # <details><summary>Answer</summary>
 #
-# It is $x^8$: the gradient is $8 x^7 = 8 \cdot 1.1^7 \approx 15.5897$. There are 4 nodes, `x` and three results. A walk to
-# everybody each time would make $1 + 2 + 4 + 8 = 15$ visits.
+# It is $x^8$: the gradient is $8 x^7 = 8 \cdot 1.1^7 \approx 15.5897$. There are 4 nodes, `x` and three
+# results. A walk that goes on to both parents at every visit would make $1 + 2 + 4 + 8 = 15$ visits.
 #
 # </details>
 
@@ -861,12 +890,13 @@ assert abs(x.grad - 8 * 1.1**7) < 1e-12 and round(x.grad, 4) == 15.5897
 assert len(y.ancestors()) == 4
 
 # %% [markdown]
-# ### Q4. Someone initialises the gradient of the result with 2. What comes out for $x^3$ at $x = 3$? And what is it good for?
+# ### Q4. Backward starts with 2 instead of 1. What gradient has $x^3$ at $x = 3$? What is that useful for?
 #
 # <details><summary>Answer</summary>
 #
-# $2 \cdot 27 = 54$: everything is linear in the starting value. It is good for a weight: with the start 0.5 for each of two
-# losses, you get the gradient of their mean. Lesson 02 starts with an array of such weights, called `g`.
+# $2 \cdot 27 = 54$: every gradient is proportional to the starting value. So the starting value can be a
+# weight: with 0.5 for each of two losses, you get the gradient of their mean. In lesson 02 backward starts
+# with an array of such weights, called `g`.
 #
 # </details>
 
@@ -882,12 +912,13 @@ print(x.grad)
 assert x.grad == 54.0
 
 # %% [markdown]
-# ### Q5. A chain of 20 tanh's, starting at $x = 0.5$: is the gradient of $x$ large or small? Why is that a trouble?
+# ### Q5. A chain of 20 tanh's starts at $x = 0.5$. Is the gradient of $x$ large or small? Why does it matter?
 #
 # <details><summary>Answer</summary>
 #
-# It is a product of 20 slopes, each below 1: about 0.1073. The early layers of a deep network hear little of the loss. This
-# is the *vanishing gradient*; lessons 07 and 12 come back to it.
+# It is a product of 20 slopes, each below 1: about 0.1073. In a deep network the gradients of the early
+# layers become so small that these layers hardly learn. This is called the *vanishing gradient*; lessons 07
+# and 12 come back to it.
 #
 # </details>
 
@@ -900,19 +931,20 @@ for _ in range(20):
 y.backward()
 slopes = [node.parents[0][1] for node in y.ancestors() if node.parents]
 print(
-    f"gradient {x.grad:.4f}, the product of {len(slopes)} slopes between {min(slopes):.3f} and {max(slopes):.3f}"
+    f"gradient {x.grad:.4f}, "
+    f"the product of {len(slopes)} slopes between {min(slopes):.3f} and {max(slopes):.3f}"
 )
 assert len(slopes) == 20 and max(slopes) < 1 and round(x.grad, 4) == 0.1073
 assert abs(x.grad - math.prod(slopes)) < 1e-12
 
 # %% [markdown]
-# ### Q6. Show that no single neuron can say *exactly one of two*.
+# ### Q6. Show that no single neuron can learn *exactly one of two*.
 #
 # <details><summary>Answer</summary>
 #
-# tanh has the sign of what is inside. So we need $b < 0$ for (0,0), $w_1 + b > 0$, $w_2 + b > 0$, and $w_1 + w_2 + b < 0$ for
-# (1,1). Add the two in the middle: $w_1 + w_2 + 2b > 0$. Add the other two: $w_1 + w_2 + 2b < 0$. Both cannot be. So at most
-# three of the four signs can be right.
+# tanh has the sign of its argument. So we need $b < 0$ for (0,0), $w_1 + b > 0$, $w_2 + b > 0$, and
+# $w_1 + w_2 + b < 0$ for (1,1). Adding the second and the third gives $w_1 + w_2 + 2b > 0$. Adding the first
+# and the last gives $w_1 + w_2 + 2b < 0$. Both cannot hold, so at most three of the four signs can be right.
 #
 # </details>
 
@@ -927,12 +959,13 @@ print("ours:", right, "of 4 signs right; the best of 20,000 random neurons:", be
 assert right <= 3 and best == 3
 
 # %% [markdown]
-# ### Q7. Why does `Value.backward` sort *after* collecting, though it already goes from the result to the inputs?
+# ### Q7. `ancestors` collects nodes from the result towards the inputs. Why does it sort them afterwards?
 #
 # <details><summary>Answer</summary>
 #
-# Collecting goes by distance, breadth first, and a number near the result may also be used far away. In $z = y + w$ with
-# $w = y + x$ and $y = x + x$, it meets `y` before `w`, but `w` must send first. Without the sort the gradient is 3, not 5.
+# It collects by distance from the result (*breadth first*), and a number near the result may also be used far
+# from it. In $z = y + w$ with $w = y + x$ and $y = x + x$, it meets `y` before `w`, but `w` must send first.
+# Without the sort the gradient is 3, not 5.
 #
 # </details>
 
@@ -960,26 +993,29 @@ assert (unsorted, x.grad) == (3.0, 5.0)
 # %% [markdown]
 # ## What was left out
 #
-# - **Arrays.** One Python object for each number is slow. Lesson 02 lets one node hold a whole array.
-# - **Derivatives of derivatives.** The slopes here are plain numbers and have no history. Lesson 18 differentiates twice.
-# - **Forward mode.** One can also carry derivatives along with the values, input to output. It takes a pass for each input
-#   and is the better choice for few inputs and many outputs. `minigrad.func.jvp` does it.
+# - **Arrays.** One Python object for each number is slow. In lesson 02 one node holds a whole array.
+# - **Derivatives of derivatives.** The slopes here are plain numbers, so nothing records how they were
+#   computed. Lesson 18 differentiates twice.
+# - **Forward mode.** Derivatives can also be computed together with the values, from input to output. That
+#   takes a pass for each input and is the better choice for few inputs and many outputs. `minigrad.func.jvp`
+#   does it.
 # - **Better descent**: lesson 06.
 #
 # ## Sources
 #
-# - A. Karpathy, *micrograd*, <https://github.com/karpathy/micrograd>: the form of the first engine, closures and a recursive
-#   topological sort.
-# - A. G. Baydin, B. A. Pearlmutter, A. A. Radul, J. M. Siskind, *Automatic Differentiation in Machine Learning: a Survey*,
-#   Journal of Machine Learning Research 18 (2018), section 3: forward and reverse mode, and what each costs.
+# - A. Karpathy, *micrograd*, <https://github.com/karpathy/micrograd>: the form of the first engine, closures
+#   and a recursive topological sort.
+# - A. G. Baydin, B. A. Pearlmutter, A. A. Radul, J. M. Siskind, *Automatic Differentiation in Machine
+#   Learning: a Survey*, Journal of Machine Learning Research 18 (2018), section 3: forward and reverse mode,
+#   and what each costs.
 # - A. Griewank, A. Walther, *Evaluating Derivatives*, 2nd edition, SIAM 2008: the cheap gradient principle.
-# - D. E. Rumelhart, G. E. Hinton, R. J. Williams, *Learning representations by back-propagating errors*, Nature 323 (1986):
-#   the method in a network.
+# - D. E. Rumelhart, G. E. Hinton, R. J. Williams, *Learning representations by back-propagating errors*,
+#   Nature 323 (1986): the method in a network.
 #
 # ## Exercises
 #
-# You will write `numerical_derivative`, the gradient of an expression by hand, a `Value` of your own with `+`, `*`, powers
-# and `tanh`, the order `newest_first`, `backward`, one `gradient_step`, and a `neuron`.
+# You will write `numerical_derivative`, the gradient of an expression by hand, your own `Value` with `+`,
+# `*`, powers and `tanh`, the order `newest_first`, `backward`, one `gradient_step`, and a `neuron`.
 #
-# `python -m tutorials start 01` puts them into your own folder, as `my_minigrad/lesson01.py`, and
-# `python -m tutorials check 01` says how far you are.
+# `python -m tutorials start 01` copies the exercises to your own folder, as `my_minigrad/lesson01.py`.
+# `python -m tutorials check 01` tests what you wrote.
