@@ -11,11 +11,17 @@ lesson = Checks()
 unbroadcast = lesson.exercise(
     "unbroadcast",
     hints=(
-        "Along which axes does one number of the small array stand in several places of the large one?",
-        "First sum over the axes that the small array does not have, g.ndim - len(shape) of them on the left. Then over those where it has length 1.",
+        "Along which axes was one number of the small array copied to several positions of the large one?",
+        (
+            "First sum over the axes that the small array does not have, g.ndim - len(shape) of them on the "
+            "left. Then sum over the axes where it has length 1."
+        ),
         "g.sum(axis=tuple(range(extra))), then .sum(axis=<those i where shape[i] is 1>, keepdims=True).",
     ),
-    why="Every operation on arrays broadcasts, so every gradient passes through this function: minigrad's engine calls it for each argument.",
+    why=(
+        "Every operation on arrays broadcasts, so every gradient passes through this function: minigrad's "
+        "engine calls it for each argument."
+    ),
 )
 
 
@@ -47,7 +53,7 @@ def _(my, rng):
     }
 
 
-@unbroadcast.check("nothing was stretched, and g is left as it was; no rows at all")
+@unbroadcast.check("nothing was stretched, and g is unchanged; no rows at all")
 def _(my, rng):
     g = rng.standard_normal((2, 1, 3))
     return {
@@ -63,12 +69,15 @@ unbroadcast.wrong(
     "g",
 )
 unbroadcast.wrong(
-    "The stretched axes are summed and gone: (2, 1) comes out as (2,). Keep them as length 1, with keepdims=True.",
+    (
+        "The stretched axes are summed and dropped: (2, 1) comes out as (2,). Keep them with length 1: "
+        "keepdims=True."
+    ),
     ", keepdims=True",
     "",
 )
 unbroadcast.wrong(
-    "You take the mean over the copies. Each copy's share counts in full: the chain rule adds.",
+    "You take the mean over the copies. The chain rule adds up the contributions of all copies: sum.",
     "g.sum(axis=ones, keepdims=True)",
     "g.mean(axis=ones, keepdims=True)",
 )
@@ -77,11 +86,17 @@ unbroadcast.wrong(
     body="return g if g.shape == shape else g.sum(axis=0)",
 )
 unbroadcast.wrong(
-    "The numbers of g are put into the shape, not summed: reshaping cannot undo copies. Sum over the axes that were stretched.",
+    (
+        "You put elements of g into the shape without summing; reshaping cannot undo copies. Sum over the "
+        "stretched axes."
+    ),
     body="return g.reshape(-1)[: int(np.prod(shape))].reshape(shape)",
 )
 unbroadcast.wrong(
-    "You sum over axes of length 1 by their place in `shape`, before the axes on the left are gone: aligned at the right, they lie `extra` further.",
+    (
+        "You sum over axes of length 1 by their position in `shape` while g still has the axes on the left. "
+        "In g their position is larger by `extra`: sum over the left axes first."
+    ),
     body="""
 g = g.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True)
 return g.sum(axis=tuple(range(g.ndim - len(shape))))
@@ -89,7 +104,10 @@ return g.sum(axis=tuple(range(g.ndim - len(shape))))
 )
 
 unbroadcast.wrong(
-    "The axes added on the left are summed, but left behind as length 1. `shape` does not have them: sum those without keepdims.",
+    (
+        "The axes added on the left are summed, but kept with length 1. `shape` does not have them: sum "
+        "without keepdims."
+    ),
     "g.sum(axis=tuple(range(extra)))",
     "g.sum(axis=tuple(range(extra)), keepdims=True)",
 )
@@ -99,7 +117,10 @@ unbroadcast.wrong(
     "pass\n",
 )
 unbroadcast.wrong(
-    "You sum over axis 0 whenever axes were added on the left. There may be several of them: all of the first g.ndim - len(shape).",
+    (
+        "You sum over axis 0 whenever axes were added on the left. There may be several: sum over the first "
+        "g.ndim - len(shape) axes."
+    ),
     "g.sum(axis=tuple(range(extra)))",
     "g.sum(axis=0) if extra else g",
 )
@@ -110,10 +131,10 @@ add_backward = lesson.exercise(
     "add_backward",
     hints=(
         "How far does x + y move when x is nudged?",
-        "The slope is 1 for both, so both get g; but in their own shapes.",
+        "The slope is 1 for both, so both get g, each in its own shape.",
         "unbroadcast(g, x.shape), and the same for y.",
     ),
-    why="A bias is an addition that broadcasts, and a residual connection is one that does not: both are this rule.",
+    why="Adding a bias broadcasts, a residual connection (x + f(x)) does not: both use this rule.",
 )
 
 
@@ -145,7 +166,7 @@ def _(my, g, x, y):
 
 
 add_backward.wrong(
-    "You return g for both, in the shape of z. What was stretched must be summed back to its own shape: unbroadcast.",
+    "You return g for both, in the shape of z. Sum each back to its argument's shape: unbroadcast.",
     "unbroadcast(g, x.shape), unbroadcast(g, y.shape)",
     "g, g",
 )
@@ -155,7 +176,7 @@ add_backward.wrong(
     "g",
 )
 add_backward.wrong(
-    "The two shapes are exchanged: the first gradient belongs to x.",
+    "The two shapes are swapped: the first gradient belongs to x.",
     "unbroadcast(g, x.shape), unbroadcast(g, y.shape)",
     "unbroadcast(g, y.shape), unbroadcast(g, x.shape)",
 )
@@ -165,18 +186,21 @@ add_backward.wrong(
     "unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)",
 )
 add_backward.wrong(
-    "Each gradient is right in shape, but g is replaced by ones. g says how much each entry of z counts.",
+    "The shapes are right, but you use ones instead of g. g says how fast L changes with each entry of z.",
     "unbroadcast(g, x.shape), unbroadcast(g, y.shape)",
     "unbroadcast(np.ones_like(g), x.shape), unbroadcast(np.ones_like(g), y.shape)",
 )
 
 add_backward.wrong(
-    "You sum the second gradient over axis 0, whatever its shape. Which axes were stretched can be read off y.shape: unbroadcast.",
+    (
+        "You sum the second gradient over axis 0, whatever its shape. y.shape shows which axes were "
+        "stretched: unbroadcast."
+    ),
     "unbroadcast(g, x.shape), unbroadcast(g, y.shape)",
     "g, g.sum(axis=0)",
 )
 add_backward.wrong(
-    "unbroadcast wants a shape, not the array: x.shape, y.shape.",
+    "unbroadcast takes a shape, not the array: x.shape, y.shape.",
     "unbroadcast(g, x.shape), unbroadcast(g, y.shape)",
     "unbroadcast(g, x), unbroadcast(g, y)",
 )
@@ -187,10 +211,13 @@ mul_backward = lesson.exercise(
     "mul_backward",
     hints=(
         "In lesson 01, what is the slope of a product in one of its factors?",
-        "For each entry: g times the other factor. Then back to the factor's own shape.",
-        "unbroadcast(g * y, x.shape) for x; the same with the letters exchanged for y.",
+        "For each entry, compute g times the other factor. Then sum back to the factor's own shape.",
+        "unbroadcast(g * y, x.shape) for x; the same with x and y swapped for y.",
     ),
-    why="Masks, dropout, gates and the scale of a normalization are products that broadcast: all of them use this rule.",
+    why=(
+        "Masks, dropout, gates and the scale of a normalization are products that broadcast: all of them use "
+        "this rule."
+    ),
 )
 
 
@@ -219,7 +246,7 @@ def _(my, g, x, y):
     return my.mul_backward(g, x, y)
 
 
-@mul_backward.check("g and the arguments are left as they were")
+@mul_backward.check("g and the arguments are unchanged")
 def _(my, rng):
     g, x, y = rng.standard_normal((3, 2)), rng.standard_normal((3, 2)), rng.standard_normal((3, 2))
     my.mul_backward(g, x, y)
@@ -227,28 +254,34 @@ def _(my, rng):
 
 
 mul_backward.wrong(
-    "Each factor got itself in place of the other one: x's slope is y.",
+    "You multiply by the factor itself instead of the other one: x's slope is y.",
     "unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)",
     "unbroadcast(g * x, x.shape), unbroadcast(g * y, y.shape)",
 )
 mul_backward.wrong(
-    "The products are right, but in the shape of z. What was stretched must be summed: unbroadcast.",
+    "The products are right, but in the shape of z. Sum each back to its argument's shape: unbroadcast.",
     "unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)",
     "g * y, g * x",
 )
 mul_backward.wrong(
-    "You summed g before multiplying. Each copy's share has a factor of its own, so multiply first and sum then.",
+    "You summed g before multiplying. Each copy meets another factor, so multiply first and then sum.",
     "unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)",
-    "unbroadcast(g, x.shape) * unbroadcast(y * np.ones_like(g), x.shape), unbroadcast(g, y.shape) * unbroadcast(x * np.ones_like(g), y.shape)",
+    (
+        "unbroadcast(g, x.shape) * unbroadcast(y * np.ones_like(g), x.shape), unbroadcast(g, y.shape) * "
+        "unbroadcast(x * np.ones_like(g), y.shape)"
+    ),
 )
 mul_backward.wrong(
-    "g is missing: the slope alone is not yet the gradient.",
+    "g is missing: the gradient is g times the slope.",
     "unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)",
     "unbroadcast(y * np.ones_like(g), x.shape), unbroadcast(x * np.ones_like(g), y.shape)",
 )
 
 mul_backward.wrong(
-    "`g *= y` writes into g, which others still need (and the second gradient is made from the damaged one). Make a new array: g * y.",
+    (
+        "`g *= y` writes into g, which other rules still need (and your second gradient uses the changed g). "
+        "Make a new array: g * y."
+    ),
     body="""
 dx = g
 dx *= y
@@ -261,13 +294,16 @@ mul_backward.wrong(
     "g * x",
 )
 mul_backward.wrong(
-    "The products are right and the shapes are exchanged: the first gradient has the shape of x.",
+    "The products are right, but the shapes are swapped: the first gradient has the shape of x.",
     "unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)",
     "unbroadcast(g * y, y.shape), unbroadcast(g * x, x.shape)",
 )
 
 mul_backward.wrong(
-    "The gradients are right, but `g *= y` writes into g, which others still need. Make a new array: g * y.",
+    (
+        "The gradients are right, but `g *= y` writes into g, which other rules still need. Make a new "
+        "array: g * y."
+    ),
     body="""
 dy = unbroadcast(g * x, y.shape)
 g *= y
@@ -281,10 +317,13 @@ sum_backward = lesson.exercise(
     "sum_backward",
     hints=(
         "How far does the sum move when one of its entries is nudged? So what does each entry get?",
-        "Copy g back along the summed axes. To line up, the axes must be there again, with length 1.",
+        "Copy g back along the summed axes. To broadcast correctly, g needs these axes again, with length 1.",
         "np.expand_dims(g, axis) unless axis is None or keepdims is set; then np.broadcast_to(g, x.shape).",
     ),
-    why="Losses end in a sum or a mean, and softmax and normalization have one inside; a wrong axis here is silent on square arrays.",
+    why=(
+        "Losses end in a sum or a mean, and softmax and normalization have one inside; a wrong axis here "
+        "raises no error on square arrays."
+    ),
 )
 
 
@@ -325,12 +364,15 @@ def _(my, rng):
 
 
 sum_backward.wrong(
-    "You broadcast g as it is, or with the axis in front, which is the same. Without keepdims the summed axis is gone: put it back where it was. On a square array the wrong axis is silent.",
+    (
+        "You broadcast g as it is, or with the axis in front, which is the same. Without keepdims the summed "
+        "axis is gone: put it back where it was. On a square array the wrong axis raises no error."
+    ),
     "np.expand_dims(g, axis)",
     "g",
 )
 sum_backward.wrong(
-    "You put the axis back even when keepdims had kept it; then there is one too many.",
+    "You put the axis back even when keepdims has kept it; then there is one axis too many.",
     "if axis is not None and not keepdims:",
     "if axis is not None:",
 )
@@ -340,23 +382,29 @@ sum_backward.wrong(
     "np.broadcast_to(g, x.shape) * (np.size(g) / x.size)",
 )
 sum_backward.wrong(
-    "The shape is right, but every entry gets 1. Copy g, which says how much each sum counts.",
+    "The shape is right, but every entry gets 1. Copy g, which says how fast L changes with each sum.",
     "np.broadcast_to(g, x.shape)",
     "np.ones_like(x)",
 )
 sum_backward.wrong(
-    "You put the axis back at the end, whichever it was. It belongs where it was summed.",
+    "You always put the axis back at the end. Put it back where it was summed.",
     "np.expand_dims(g, axis)",
     "np.expand_dims(g, -1)",
 )
 
 sum_backward.wrong(
-    "You multiply by x. The sum moves exactly as far as the entry that is nudged: the slope is 1, whatever x is.",
+    (
+        "You multiply by x. The sum moves exactly as far as the entry that is nudged: the slope is 1, "
+        "whatever x is."
+    ),
     "np.broadcast_to(g, x.shape)",
     "g * x",
 )
 sum_backward.wrong(
-    "With axis=None there is no axis to put back, and np.expand_dims refuses None: a single number lines up as it is.",
+    (
+        "With axis=None there is no axis to put back, and np.expand_dims raises an error for None: a single "
+        "number broadcasts as it is."
+    ),
     "if axis is not None and not keepdims:",
     "if not keepdims:",
 )
@@ -367,10 +415,16 @@ mean_backward = lesson.exercise(
     "mean_backward",
     hints=(
         "How many entries go into one mean?",
-        "The mean is the sum over n, so its gradient is the sum's over n. n is x.size over the number of means.",
+        (
+            "The mean is the sum divided by n, so its gradient is the sum's divided by n. n is x.size "
+            "divided by the number of means."
+        ),
         "sum_backward(g, x, axis, keepdims) * np.size(g) / x.size.",
     ),
-    why="The loss of a batch is a mean, so the step size does not depend on the batch's size; here is where that division happens.",
+    why=(
+        "The loss of a batch is a mean, so the step size need not change with the batch size; this rule does "
+        "that division."
+    ),
 )
 
 
@@ -396,7 +450,7 @@ def _(my, rng):
     }
 
 
-@mean_backward.check("g is left as it was")
+@mean_backward.check("g is unchanged")
 def _(my, rng):
     g = rng.standard_normal((3, 1))
     found = my.mean_backward(g, np.zeros((3, 2)), axis=1, keepdims=True)
@@ -416,7 +470,7 @@ mean_backward.wrong(
     "",
 )
 mean_backward.wrong(
-    "You divide by all entries of x. Along an axis, only that axis' length goes into one mean.",
+    "You divide by all entries of x. Along an axis, one mean has only as many entries as the axis is long.",
     "np.size(g) / x.size",
     "1 / x.size",
 )
@@ -426,7 +480,10 @@ mean_backward.wrong(
     "1 / len(x)",
 )
 mean_backward.wrong(
-    "You divide by the number of means. Divide by the number of entries in each: x.size over the number of means.",
+    (
+        "You divide by the number of means. Divide by the number of entries in each: x.size divided by the "
+        "number of means."
+    ),
     "np.size(g) / x.size",
     "1 / np.size(g)",
 )
@@ -435,12 +492,18 @@ mean_backward.wrong(
 )
 
 mean_backward.wrong(
-    "x.shape[axis] works for one axis only. Axis may be None or a tuple: x.size over the number of means, np.size(g), always works.",
+    (
+        "x.shape[axis] works for one axis only. axis may be None or a tuple. x.size divided by the number of "
+        "means, np.size(g), always works."
+    ),
     " * (np.size(g) / x.size)",
     " / x.shape[axis]",
 )
 mean_backward.wrong(
-    "The gradient is right, but `g /= n` writes into g, which others still need. Make a new array: g / n.",
+    (
+        "The gradient is right, but `g /= n` writes into g, which other rules still need. Make a new array: "
+        "g / n."
+    ),
     body="""
 g /= x.size / np.size(g)
 return sum_backward(g, x, axis, keepdims)
@@ -453,10 +516,19 @@ max_backward = lesson.exercise(
     "max_backward",
     hints=(
         "Which entries move the maximum when they are nudged?",
-        "Mark the entries that equal the maximum (keepdims=True makes it line up), divide the marks by how many there are, multiply by g.",
-        "chosen = x == x.max(axis, keepdims=True); chosen / chosen.sum(axis, keepdims=True) times sum_backward(g, x, axis, keepdims).",
+        (
+            "Mark the entries that equal the maximum (keepdims=True lets it broadcast), divide the marks by "
+            "how many there are, multiply by g."
+        ),
+        (
+            "chosen = x == x.max(axis, keepdims=True); chosen / chosen.sum(axis, keepdims=True) times "
+            "sum_backward(g, x, axis, keepdims)."
+        ),
     ),
-    why="Pooling and hinge losses are built on max, and the tie is a convention: PyTorch's amax and minigrad's share, so the total is g.",
+    why=(
+        "Pooling and hinge losses use max. Ties follow a convention: PyTorch's amax and minigrad divide g, "
+        "so that the total is g."
+    ),
 )
 
 
@@ -470,7 +542,7 @@ def _(my, rng):
     return found
 
 
-@max_backward.check("ties share equally, in a row and over everything")
+@max_backward.check("ties get equal parts, in a row and over everything")
 def _(my, rng):
     x = np.array([[3.0, 1.0, 3.0], [0.0, 3.0, 2.0]])
     return {
@@ -489,7 +561,7 @@ def _(my, rng):
     }
 
 
-@max_backward.check("x and g are left as they were")
+@max_backward.check("x and g are unchanged")
 def _(my, rng):
     x, g = rng.standard_normal((2, 3)), rng.standard_normal((2, 1))
     found = my.max_backward(g, x, axis=1, keepdims=True)
@@ -504,12 +576,15 @@ def _(my, g, x):
 
 
 max_backward.wrong(
-    "Each of the equally largest entries gets all of g: together they claim more than the maximum moves. Divide by how many they are.",
+    (
+        "Each of the equally largest entries gets all of g: together that is more than the maximum moves. "
+        "Divide by how many there are."
+    ),
     "chosen / chosen.sum(axis=axis, keepdims=True)",
     "chosen",
 )
 max_backward.wrong(
-    "Among equally largest entries only the first gets something (argmax). Here they share equally.",
+    "Among equally largest entries only the first gets a gradient (argmax). Divide it equally among them.",
     body="""
 if axis is None:
     flat = np.zeros(x.size)
@@ -524,7 +599,10 @@ return chosen * sum_backward(g, x, axis, keepdims)
 """,
 )
 max_backward.wrong(
-    "You mark the maximum of the whole array, whatever the axis. Each slice along the axis has a maximum of its own.",
+    (
+        "You mark the maximum of the whole array, whatever the axis. Each slice along the axis has a maximum "
+        "of its own."
+    ),
     "x.max(axis=axis, keepdims=True)",
     "x.max()",
 )
@@ -534,7 +612,10 @@ max_backward.wrong(
     "sum_backward(g, x, axis, keepdims)",
 )
 max_backward.wrong(
-    "You multiply by g as it is. Without keepdims its axis is gone, and it lines up at the right: put it back, as sum_backward does.",
+    (
+        "You multiply by g as it is. Without keepdims its axis is gone, and g is aligned at the right: put "
+        "the axis back, as sum_backward does."
+    ),
     "shares * sum_backward(g, x, axis, keepdims)",
     "shares * g",
 )
@@ -544,13 +625,16 @@ max_backward.wrong(
     "chosen.sum()",
 )
 max_backward.wrong(
-    "You multiply by the entries of x as well. The maximum moves exactly as far as its largest entry does: the slope is 1.",
+    (
+        "You multiply by the entries of x as well. The maximum moves exactly as far as its largest entry "
+        "does: the slope is 1."
+    ),
     "shares * sum_backward",
     "x * shares * sum_backward",
 )
 
 max_backward.wrong(
-    "x and its maximum are compared out of line: without keepdims=True inside, the maximum has lost its axis.",
+    "x is compared with the wrong maxima: without keepdims=True in x.max, the maximum has lost its axis.",
     "x.max(axis=axis, keepdims=True)",
     "x.max(axis=axis, keepdims=keepdims)",
 )
@@ -560,7 +644,10 @@ max_backward.wrong(
     "chosen.sum(axis=axis, keepdims=keepdims)",
 )
 max_backward.wrong(
-    "The gradient is right, but `-=` writes into x, which others still need. Make a new array, or compare x with its maximum.",
+    (
+        "The gradient is right, but `-=` writes into x, which other rules still need. Make a new array, or "
+        "compare x with its maximum."
+    ),
     body="""
 x -= x.max(axis=axis, keepdims=True)
 chosen = x == 0
@@ -573,11 +660,17 @@ return chosen / chosen.sum(axis=axis, keepdims=True) * sum_backward(g, x, axis, 
 getitem_backward = lesson.exercise(
     "getitem_backward",
     hints=(
-        "Where did each number of y come from? What do the numbers get that were not picked?",
-        "Start with zeros in the shape of x and add g at the index. Where the index repeats, both must arrive.",
-        "np.add.at(out, index, g) adds one after the other; out[index] += g does not.",
+        "Where did each number of y come from? What is the gradient of a number that was not picked?",
+        (
+            "Start with zeros in the shape of x and add g at the index. Where an index repeats, both must be "
+            "added."
+        ),
+        "np.add.at(out, index, g) adds repeated entries one after the other; out[index] += g does not.",
     ),
-    why="An embedding is a table that is indexed with words, and words repeat; two published GPT trainers got exactly this gradient wrong.",
+    why=(
+        "An embedding is a table indexed with words, and words repeat; two published GPT trainers got "
+        "exactly this gradient wrong."
+    ),
 )
 
 
@@ -620,7 +713,7 @@ def _(my, g, x):
     return my.getitem_backward(g, x, [1, 1, 0])
 
 
-@getitem_backward.check("x and g are left as they were")
+@getitem_backward.check("x and g are unchanged")
 def _(my, rng):
     x, g = rng.standard_normal((4, 3)), rng.standard_normal((2, 3))
     my.getitem_backward(g, x, [0, 0])
@@ -628,7 +721,10 @@ def _(my, rng):
 
 
 getitem_backward.wrong(
-    "`out[index] += g` (and `= g`) writes once to each place: where an index repeats, the last write wins and the others are lost. np.add.at adds each.",
+    (
+        "`out[index] += g` (and `= g`) writes once to each position: where an index repeats, the last write "
+        "overwrites the others. np.add.at adds each."
+    ),
     "np.add.at(out, index, g)",
     "out[index] += g",
 )
@@ -638,11 +734,11 @@ getitem_backward.wrong(
     "x.copy()",
 )
 getitem_backward.wrong(
-    "You return what was picked out of x. The way back is the other direction: g is put where y came from.",
+    "You return what was picked from x. Backward goes the other way: put g where y came from.",
     body="return x[index] * g",
 )
 getitem_backward.wrong(
-    "You count how often each place was picked, but leave out g, which says how much each pick counts.",
+    "You count how often each position was picked. Add g at that position instead of 1.",
     "np.add.at(out, index, g)",
     "np.add.at(out, index, 1.0)",
 )
@@ -665,11 +761,20 @@ getitem_backward.wrong(
 backward = lesson.exercise(
     "backward",
     hints=(
-        "When a node's turn comes, newest first, what is known of its gradient?",
-        "Keep a dictionary from node to the gradient that has arrived so far. Pop the node's; ask each rule; unbroadcast; add to what its argument has.",
-        "share = unbroadcast(rule(g, node.data, *arrays), arg.data.shape); pending[arg] = pending[arg] + share if arg in pending else share.",
+        "When you process a node, newest first, is its gradient complete?",
+        (
+            "Keep a dictionary from node to the gradient that has arrived so far. Pop the node's; call each "
+            "rule; unbroadcast; add to what the argument has."
+        ),
+        (
+            "share = unbroadcast(rule(g, node.data, *arrays), arg.data.shape); pending[arg] = pending[arg] + "
+            "share if arg in pending else share."
+        ),
     ),
-    why="With more rows in the table this trains every model of the course: minigrad's pull_back is this loop, with more checks.",
+    why=(
+        "With more rows in the table this trains every model of the course: minigrad's pull_back is this "
+        "loop with more checks."
+    ),
 )
 
 
@@ -690,10 +795,10 @@ def _(my, rng):
     x = my.Tensor(rng.standard_normal((3, 3)))
     z = my.apply(np.sum, my.apply(np.multiply, x, x))
     my.backward(z, np.array(0.5))
-    return {"the grad of x": x.grad, "the grad of z, of what is no leaf": z.grad}
+    return {"the grad of x": x.grad, "the grad of z, not a leaf": z.grad}
 
 
-@backward.check("used near the result and far from it: the order counts")
+@backward.check("used near the result and far from it: the order matters")
 def _(my, rng):
     x = my.Tensor(np.array([0.1, 0.2]))
     y = my.apply(np.exp, x)
@@ -702,7 +807,7 @@ def _(my, rng):
     return x.grad
 
 
-@backward.check("a sum whose arguments share g: one of them is used again")
+@backward.check("a sum whose arguments get the same array g: one of them is used again")
 def _(my, rng):
     x, y = my.Tensor(np.array([1.0, 2.0])), my.Tensor(np.array([3.0, 4.0]))
     a = my.apply(np.multiply, x, y)
@@ -718,10 +823,10 @@ def _(my, rng):
     z = my.apply(np.multiply, my.apply(np.multiply, x, x), y)
     my.backward(z, np.ones(2))
     my.backward(z, np.ones(2))
-    return {"the grad of x": x.grad, "the grad of y": y.grad, "the grad of z, of what is no leaf": z.grad}
+    return {"the grad of x": x.grad, "the grad of y": y.grad, "the grad of z, not a leaf": z.grad}
 
 
-@backward.check("a leaf alone, called twice: the first g is left as it was")
+@backward.check("a leaf alone, called twice: the first g is unchanged")
 def _(my, rng):
     x, g = my.Tensor(np.array([1.0, 2.0])), np.array([5.0, 6.0])
     my.backward(x, g)
@@ -730,17 +835,23 @@ def _(my, rng):
 
 
 backward.wrong(
-    "A tensor that was used twice keeps the last share only. Add to what has arrived at it.",
+    "A tensor that was used twice keeps only its last contribution. Add to what has already arrived.",
     "pending[arg] + share if arg in pending else share",
     "share",
 )
 backward.wrong(
-    "The rules may return a gradient in the shape of z. Bring it to the argument's own shape with unbroadcast.",
+    (
+        "The rules may return a gradient in the shape of z. Bring it to the argument's own shape with "
+        "unbroadcast."
+    ),
     "unbroadcast(rule(g, node.data, *arrays), arg.data.shape)",
     "rule(g, node.data, *arrays)",
 )
 backward.wrong(
-    "You add in place. The rule of a sum returns the same array to both arguments, so the other one changes too; make a new array with +.",
+    (
+        "You add in place. The rule of np.add returns the same array for both arguments, so the other one "
+        "changes too; make a new array with +."
+    ),
     body="""
 pending = {z: g}
 for node in newest_first(z):
@@ -765,17 +876,20 @@ backward.wrong(
     "pending = {z: np.ones_like(g)}",
 )
 backward.wrong(
-    "You forget what the leaf held before. Gradients of several calls add up, until someone clears them.",
+    "You overwrite what the leaf held before. Gradients of several calls add up until they are cleared.",
     "node.grad = g if node.grad is None else node.grad + g",
     "node.grad = g",
 )
 backward.wrong(
-    "You pass g on unchanged. Ask the table: the rule turns the gradient of the value into that of the argument.",
+    "You pass g on unchanged. Use the table: the rule computes the argument's gradient from the value's.",
     "rule(g, node.data, *arrays)",
     "g + np.zeros(node.data.shape)",
 )
 backward.wrong(
-    "You walk from each node to its arguments at once (recursively). A node that is used again later then sends before all has arrived, or sends twice.",
+    (
+        "You go straight from each node to its arguments (recursively). A node with several users then "
+        "passes its gradient on before it is complete, or twice."
+    ),
     body="""
 seen = set()
 
@@ -794,12 +908,15 @@ visit(z, g)
 """,
 )
 backward.wrong(
-    "The leaf keeps the very array g that was handed in, and the second call adds into it with +=. Make a new array: node.grad + g.",
+    (
+        "The leaf keeps the array g that was passed in, and the second call adds into it in place. Make a "
+        "new array: node.grad + g."
+    ),
     "node.grad = g if node.grad is None else node.grad + g",
     "node.grad = g if node.grad is None else np.add(node.grad, g, out=node.grad)",
 )
 backward.wrong(
-    "The rules want arrays, and you gave them Tensors: take `.data` of each of node.args.",
+    "The rules take arrays, and you pass Tensors: take `.data` of each of node.args.",
     "[arg.data for arg in node.args]",
     "list(node.args)",
 )

@@ -1,10 +1,10 @@
 """Exercises of lesson 02: backward rules for arrays, and a reverse pass over a table of rules.
 
-Write each function where it says so; `python -m tutorials check 02` tests this file and explains.
+Write each function where it says so. `python -m tutorials check 02` tests this file and explains.
 NumPy is all you need.
 
-In every rule g is the gradient of the function's value, and has its shape. What a rule returns for an argument has the
-argument's shape. No rule writes into g or into an argument.
+In every rule g is the gradient of the function's value, and has its shape. The gradient that a rule returns
+for an argument has the argument's shape. No rule writes into g or into an argument.
 """
 
 import itertools
@@ -15,8 +15,9 @@ import numpy as np
 def unbroadcast(g, shape):
     """The gradient of an array of `shape` that broadcasting had stretched to the shape of g.
 
-    g: float array; shape: a tuple that broadcasts to g's shape  ->  an array of that shape: g summed over the axes that
-    were added on the left, and over those of length 1 that were stretched (they keep length 1).
+    g: float array; shape: a tuple that broadcasts to g's shape
+    ->  an array of that shape: g summed over the axes that were added on the left, and over the axes of length
+    1 that were stretched (they keep length 1)
     """
     # solution
     extra = g.ndim - len(shape)
@@ -29,7 +30,8 @@ def unbroadcast(g, shape):
 def add_backward(g, x, y):
     """The gradients of z = x + y, where x and y may broadcast.
 
-    g: of the shape of z; x, y: float arrays  ->  the tuple (gradient of x, gradient of y), in the shapes of x and y
+    g: of the shape of z; x, y: float arrays
+    ->  the tuple (gradient of x, gradient of y), in the shapes of x and y
     """
     # solution
     return unbroadcast(g, x.shape), unbroadcast(g, y.shape)
@@ -39,7 +41,8 @@ def add_backward(g, x, y):
 def mul_backward(g, x, y):
     """The gradients of z = x * y, elementwise, where x and y may broadcast.
 
-    g: of the shape of z; x, y: float arrays  ->  the tuple (gradient of x, gradient of y), in the shapes of x and y
+    g: of the shape of z; x, y: float arrays
+    ->  the tuple (gradient of x, gradient of y), in the shapes of x and y
     """
     # solution
     return unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)
@@ -49,8 +52,9 @@ def mul_backward(g, x, y):
 def sum_backward(g, x, axis=None, keepdims=False):
     """The gradient of y = x.sum(axis=axis, keepdims=keepdims).
 
-    g: array (or number) of the shape of y; x: float array; axis: None, a whole number (negative counts from the end), or a
-    tuple of them  ->  an array of the shape of x
+    g: array (or number) of the shape of y; x: float array
+    axis: None, an integer (a negative one counts from the end), or a tuple of integers
+    ->  an array of the shape of x
     """
     # solution
     if axis is not None and not keepdims:
@@ -69,7 +73,7 @@ def mean_backward(g, x, axis=None, keepdims=False):
 def max_backward(g, x, axis=None, keepdims=False):
     """The gradient of y = x.max(axis=axis, keepdims=keepdims). Arguments as for sum_backward.
 
-    Entries that are equally largest share the gradient equally; all others get 0.
+    The gradient is divided equally among entries that are equally largest; all others get 0.
     """
     # solution
     chosen = x == x.max(axis=axis, keepdims=True)
@@ -81,9 +85,11 @@ def max_backward(g, x, axis=None, keepdims=False):
 def getitem_backward(g, x, index):
     """The gradient of y = x[index].
 
-    g: of the shape of y; x: float array; index: anything NumPy takes between the brackets (whole numbers, slices, lists or
-    arrays of whole numbers or booleans, tuples of these)  ->  an array of the shape of x. A place that the index names several
-    times gets the sum of what arrives there.
+    g: of the shape of y; x: float array
+    index: anything NumPy accepts in brackets (integers, slices, lists or arrays of integers or booleans,
+    tuples of these)
+    ->  an array of the shape of x. A position that occurs several times in the index gets the sum of its
+    gradients.
     """
     # solution
     out = np.zeros_like(x)
@@ -94,7 +100,7 @@ def getitem_backward(g, x, index):
 
 # ---------------------------------------------------------------- given: a tape
 
-# function -> one rule for each argument: rule(g, value, *arguments) -> a gradient in the shape of g or of the argument
+# function -> one rule for each argument. rule(g, value, *arguments) -> a gradient, of g's or the argument's shape
 RULES = {
     np.add: (lambda g, z, x, y: g, lambda g, z, x, y: g),
     np.multiply: (lambda g, z, x, y: g * y, lambda g, z, x, y: g * x),
@@ -105,19 +111,19 @@ births = itertools.count()
 
 
 class Tensor:
-    """An array (`data`) that remembers which function made it (`fun`; None for a leaf), from which Tensors (`args`)."""
+    """An array, `data`, with the function that computed it, `fun` (None for a leaf), from the Tensors `args`."""
 
     def __init__(self, data, fun=None, args=()):
         self.data, self.grad, self.fun, self.args, self.born = np.asarray(data), None, fun, args, next(births)
 
 
 def apply(fun, *args):
-    """The Tensor fun(*args), and its history."""
+    """Compute fun(*args) as a Tensor that remembers fun and args."""
     return Tensor(fun(*(arg.data for arg in args)), fun, args)
 
 
 def newest_first(z):
-    """z and all it was made from, each once, the youngest first. (Lesson 01.)"""
+    """List z and everything it was computed from, each once, the youngest first. (Lesson 01.)"""
     nodes, seen = [z], {z}
     for node in nodes:
         for arg in node.args:
@@ -133,12 +139,12 @@ def newest_first(z):
 def backward(z, g):
     """Run the reverse pass from z, whose gradient is g, by the table RULES.
 
-    z: a Tensor; g: array of its shape  ->  None. Afterwards each leaf's `grad` holds its gradient, an array in the leaf's
-    shape; if something stood there before, the gradient is added to it. `grad` of what is no leaf stays None. No array that
-    was there before, g too, is written into: several nodes may hold the same one.
+    z: a Tensor; g: array of its shape  ->  None. Afterwards each leaf's `grad` holds its gradient, an array
+    in the leaf's shape, added to what `grad` held before. `grad` of every other Tensor stays None. No array
+    that existed before, g included, is written into: several nodes may hold the same one.
 
-    node.fun and node.args say what to look up: RULES[node.fun] has one rule for each of node.args, called with the
-    gradient of the node, node.data, and the arrays of all its arguments.
+    RULES[node.fun] has one rule for each of node.args. A rule is called with the gradient of the node,
+    node.data, and the arrays of all its arguments.
     """
     # solution
     pending = {z: g}

@@ -3,16 +3,16 @@
 #
 # *Reading: 40 minutes. Exercises: 60 minutes. Needs: lesson 01, NumPy arrays.*
 #
-# One node of the graph now holds a whole array. What does the chain rule become when one number is copied to many places,
-# many are added into one, and some are picked out by an index?
+# One node of the graph now holds a whole array. What does the chain rule become when an operation copies one
+# number to many positions, adds many into one, or picks some by an index?
 #
 # **You will be able to:**
 #
-# - say what a rule of backward is given, what it returns, and in which shapes;
+# - say what a backward rule takes, what it returns, and in which shapes;
 # - undo broadcasting: which axes are summed, and why;
-# - derive the backward of `sum`, `mean`, `max` and of indexing, repeats included;
+# - derive the backward rules of `sum`, `mean`, `max` and of indexing, with repeated indices;
 # - write an engine around a table of rules, and read minigrad's;
-# - say what an engine keeps, and what goes wrong when an array is changed after it was used.
+# - say which arrays an engine keeps for backward, and what goes wrong when one is changed after it was used.
 
 # %%
 import inspect
@@ -28,47 +28,50 @@ from minigrad.viz import graph
 from tutorials import show
 
 # %% [markdown]
-# ## Intuition: who was used where?
+# ## Intuition: which number went where?
 #
-# The engine of lesson 01 makes a Python object for each number. A layer of lesson 03 has a million numbers in it, and Python
-# would spend its time on the objects. So let a node hold an array (a *tensor*), and let each operation work on all its
-# numbers at once.
+# The engine of lesson 01 makes a Python object for each number. A layer of lesson 03 has a million numbers,
+# and Python would spend its time on the objects. So let a node hold an array (a *tensor*), and let each
+# operation work on all its elements at once.
 #
-# Inside, nothing is new. An array operation is many scalar operations side by side, and the chain rule still says: *a
-# number's gradient is the sum over everything that was made from it*. The only question to ask of an operation is which
-# number went where.
+# The calculus stays the same. An array operation is many scalar operations side by side, and the chain rule
+# still says: *a number's gradient is the sum over everything that was computed from it*. For each operation,
+# only one question remains: which number went where.
 #
 # | forward | backward |
 # | --- | --- |
-# | one number is **copied** to several places | the gradients from those places are **added** |
-# | several numbers are **added** into one | the gradient of the one is **copied** to each |
-# | a number is **picked** out | its gradient is **put back** where it was picked from |
+# | one number is **copied** to several positions | the gradients from those positions are **added** |
+# | several numbers are **added** into one | the gradient of the sum is **copied** to each |
+# | a number is **picked** by an index | its gradient is **put back** at that index |
 #
 # Keep this table in mind. Nearly all of this lesson is one of its rows.
 
 # %% [markdown]
 # ## Definition
 #
-# $L$ is still a single number. For an array $y$ in the graph, let $g$ be its gradient: an array **of the shape of $y$** that
-# holds for each number of $y$ how fast $L$ changes with it,
+# $L$ is still a single number. For an array $y$ in the graph, let $g$ be its gradient: an array **of the
+# shape of $y$** that holds the derivative of $L$ with respect to each element of $y$,
 #
 # $$ g_j = \frac{\partial L}{\partial y_j}. $$
 #
-# An operation makes $y$ from $x$. Its backward rule is given $g$ and returns the gradient of $x$, **in the shape of $x$**:
+# An operation computes $y$ from $x$. Its backward rule takes $g$ and returns the gradient of $x$, **in the
+# shape of $x$**:
 #
 # $$ \frac{\partial L}{\partial x_i} = \sum_j g_j \frac{\partial y_j}{\partial x_i}
 #    \qquad \text{for each index } i \text{ of } x, j \text{ of } y. $$
 #
-# The numbers $\partial y_j / \partial x_i$ form a matrix, the *Jacobian*. The sum is the vector $g$ times that matrix, so
-# such a rule is called a *vector-Jacobian product*, `vjp`. The matrix itself is never made. For an elementwise product of a
-# million numbers it would have a million times a million entries, all but a million of them 0.
+# The derivatives $\partial y_j / \partial x_i$ form a matrix, the *Jacobian*. The sum is the vector $g$ times
+# that matrix, so such a rule is called a *vector-Jacobian product*, `vjp`. The matrix itself is never built.
+# For an elementwise product of a million numbers it would have a million times a million entries, and all but
+# a million of them would be 0.
 #
-# In this lesson and in minigrad's code: `g` is the gradient of the value, `y` the value (`z` where `y` is an argument).
+# In this lesson and in minigrad's code, `y` is the result of an operation, its *value*, and `g` is the
+# gradient of that value. Where `y` is already the name of an argument, the value is `z`.
 
 # %% [markdown]
 # ## Broadcasting: what NumPy does forward
 #
-# Arrays of different shapes may meet. NumPy then *broadcasts* them (see Sources):
+# An operation may take arrays of different shapes. NumPy then *broadcasts* them (see Sources):
 #
 # 1. Write the shapes one above the other, aligned **at the right**. Missing axes on the left count as 1.
 # 2. On each axis the lengths must be equal, or one of them must be 1.
@@ -84,24 +87,26 @@ for a, b in (((2, 3), (3,)), ((2, 3), (2, 1)), ((2, 1, 3), (4, 1)), ((2, 3), ())
 # %% [markdown]
 # ## A worked example by hand
 #
-# Let $x$ be of shape (2, 3), $b$ of shape (3,), and $z = x \cdot b$, elementwise. $b$ is repeated for each row:
+# Let $x$ be of shape (2, 3), $b$ of shape (3,), and $z = x \cdot b$, elementwise. $b$ is repeated for each
+# row:
 #
-# $$ x = \begin{pmatrix} 1 & 2 & 3 \\ 4 & 5 & 6 \end{pmatrix}, \quad b = \begin{pmatrix} 10 & 20 & 30 \end{pmatrix}, \quad
+# $$ x = \begin{pmatrix} 1 & 2 & 3 \\ 4 & 5 & 6 \end{pmatrix}, \quad
+#    b = \begin{pmatrix} 10 & 20 & 30 \end{pmatrix}, \quad
 #    z = \begin{pmatrix} 10 & 40 & 90 \\ 40 & 100 & 180 \end{pmatrix}. $$
 #
-# From further on arrives the gradient of $z$, say
+# Suppose the gradient arriving at $z$ is
 #
 # $$ g = \begin{pmatrix} 1 & 0 & 2 \\ 0 & 1 & 1 \end{pmatrix}. $$
 #
-# Each $z_{ij} = x_{ij} b_j$ is a product of two numbers, so by lesson 01 it sends $g_{ij} b_j$ to $x_{ij}$ and
-# $g_{ij} x_{ij}$ to $b_j$:
+# Each $z_{ij} = x_{ij} b_j$ is a product of two numbers, so by lesson 01 it sends $g_{ij} b_j$ to $x_{ij}$
+# and $g_{ij} x_{ij}$ to $b_j$:
 #
 # $$ \frac{\partial L}{\partial x} = \begin{pmatrix} 10 & 0 & 60 \\ 0 & 20 & 30 \end{pmatrix}, \qquad
 #    \text{to } b: \begin{pmatrix} 1 & 0 & 6 \\ 0 & 5 & 6 \end{pmatrix}
 #    \longrightarrow \frac{\partial L}{\partial b} = \begin{pmatrix} 1 & 5 & 12 \end{pmatrix}. $$
 #
-# $b_3$ was used in both rows. Two shares arrive at it, and they add up: $2 \cdot 3 + 1 \cdot 6 = 12$. The gradient of $b$ has
-# the shape of $b$, as it must.
+# $b_3$ was used in both rows. Two contributions arrive at it, and they add up: $2 \cdot 3 + 1 \cdot 6 = 12$.
+# The gradient of $b$ has the shape of $b$, as it must.
 
 # %%
 x, b = np.array([[1.0, 2, 3], [4, 5, 6]]), np.array([10.0, 20, 30])
@@ -124,19 +129,21 @@ assert ((g * x).sum(axis=0) == [1, 5, 12]).all() and np.allclose(by_nudging, [1,
 # %% [markdown]
 # ## Derivation: undoing broadcasting
 #
-# Broadcasting copies. Let $b$ of shape (3,) be copied into an array $c$ of shape (2, 3), $c_{ij} = b_j$. Its Jacobian is 1
-# where the columns agree and 0 elsewhere, so
+# Broadcasting copies. Let $b$ of shape (3,) be copied into an array $c$ of shape (2, 3), $c_{ij} = b_j$. The
+# derivative of $c_{ik}$ with respect to $b_j$ is 1 if $k = j$ and 0 otherwise, so
 #
-# $$ \frac{\partial L}{\partial b_j} = \sum_{i, k} \frac{\partial L}{\partial c_{ik}} \frac{\partial c_{ik}}{\partial b_j}
+# $$ \frac{\partial L}{\partial b_j}
+#    = \sum_{i, k} \frac{\partial L}{\partial c_{ik}} \frac{\partial c_{ik}}{\partial b_j}
 #    = \sum_i \frac{\partial L}{\partial c_{ij}}. $$
 #
-# We sum over the axis along which $b$ was repeated. There are two kinds of them, after rules 1 and 3 above:
+# We sum over the axis along which $b$ was repeated. By rules 1 and 3 above, there are two kinds of such axes:
 #
-# - axes that were **added on the left**: sum over them, and they are gone;
-# - axes of **length 1 that were stretched**: sum over them, and keep them as length 1.
+# - axes that were **added on the left**: sum over them and drop them;
+# - axes of **length 1 that were stretched**: sum over them and keep them with length 1.
 #
-# Whatever the operation was, product or sum or division, its rule can first ignore shapes and return a gradient in the shape
-# of $z$; then this repair is made. So it is written once.
+# This is the same for every operation: product, sum or division. A backward rule first ignores broadcasting
+# and returns a gradient in the shape of $z$. Then one function, written once, sums it to the shape of the
+# argument.
 
 
 # %%
@@ -180,19 +187,21 @@ for row in range(2):
         )
 show(
     figure,
-    "On the left b is copied into two rows; on the right the shares of the two copies are added up, column by column.",
+    "On the left b is copied into two rows. "
+    "On the right the gradients of the two copies are added up, column by column.",
 )
 
 # %% [markdown]
 # ### Sum and mean
 #
-# $y_i = \sum_j x_{ij}$: each number enters one sum, with slope 1. So $\partial L / \partial x_{ij} = g_i$: **copy** $g$ along
-# the axis that was summed. This is broadcasting's mirror image.
+# $y_i = \sum_j x_{ij}$: each element enters one sum, with slope 1. So $\partial L / \partial x_{ij} = g_i$:
+# **copy** $g$ along the axis that was summed. This is the mirror image of broadcasting.
 #
-# There is one trap. `x.sum(axis=1)` of shape (2, 3) has the shape (2,), and that does not line up with (2, 3): shapes are
-# aligned at the right. The summed axis must be put back as length 1 first, as `keepdims=True` leaves it.
+# There is one trap. If $x$ has shape (2, 3), `x.sum(axis=1)` has shape (2,). That does not broadcast to (2,
+# 3), because shapes are aligned at the right. First the summed axis must be put back with length 1, as
+# `keepdims=True` leaves it.
 #
-# The mean of $n$ numbers is their sum over $n$, so its gradient is that of the sum over $n$.
+# The mean of $n$ numbers is their sum divided by $n$, so its gradient is that of the sum divided by $n$.
 
 
 # %%
@@ -212,8 +221,8 @@ print("sum_backward is right for every axis, with keepdims and without")
 # %% [markdown]
 # ### The program that breaks, on square arrays only
 #
-# Leave `expand_dims` out. On a (2, 3) array NumPy refuses, and you find the mistake. On a square one, it does not refuse: it
-# copies along the wrong axis.
+# Leave `expand_dims` out. On a (2, 3) array NumPy raises an error, and you find the mistake. On a square
+# array there is no error: `g` is copied along the wrong axis.
 
 # %%
 square = np.arange(9.0).reshape(3, 3)
@@ -228,17 +237,17 @@ except GradcheckError as error:
     print("\ngradcheck says:", error)
 
 # %% [markdown]
-# A mistake that shows only on square arrays will be in your program until somebody has a square array. Test with shapes that
-# are all different *and* with square ones.
+# A mistake that shows only on square arrays stays hidden until somebody uses one. Test with shapes whose
+# lengths all differ *and* with square ones.
 #
 # ### Max
 #
-# $y = \max_i x_i$. Nudge the largest number, and $y$ moves as far; nudge another, and nothing happens. So the gradient goes
-# to the largest entry, and the others get 0.
+# $y = \max_i x_i$. Nudge the largest element, and $y$ moves just as far; nudge another, and $y$ does not
+# move. So the largest element gets all of the gradient, and the others get 0.
 #
-# If two are equally largest, $y$ has a corner there and no derivative: nudged up, either of them moves it; nudged down,
-# neither does. One has to choose. minigrad and PyTorch (`amax`) share $g$ **equally** among them, so that what arrives in
-# total is $g$.
+# If two elements are equally largest (a *tie*), $y$ has a corner there and no derivative: nudge one of them
+# up and $y$ moves, nudge it down and $y$ does not. So a convention is needed. minigrad and PyTorch (`amax`)
+# divide $g$ **equally** among the largest, so that the contributions sum to $g$.
 
 
 # %%
@@ -254,18 +263,19 @@ assert (max_backward(np.array([1.0, 1.0]), rows, axis=1) == [[0.5, 0, 0.5], [0, 
 # %% [markdown]
 # ### Indexing
 #
-# $y = x[\text{index}]$ picks numbers: $y_k = x_{i_k}$, where $i_k$ is the $k$-th index. From the definition,
+# $y = x[\text{index}]$ picks elements: $y_k = x_{i_k}$, where $i_k$ is the $k$-th index. From the definition,
 #
 # $$ \frac{\partial L}{\partial x_i} = \sum_{k : i_k = i} g_k. $$
 #
-# Start with zeros, and add each $g_k$ at the place it came from: *scatter-add*. If an index occurs twice, that number was
-# used twice, and two shares add up. That is no exotic case. A table of word vectors is indexed with the words of a text
-# (lesson 13), and in every text words repeat.
+# Start with zeros, and add each $g_k$ at position $i_k$: this is called *scatter-add*. If an index occurs
+# twice, that element was used twice, and two contributions add up. This happens all the time: a table of word
+# vectors is indexed with the words of a text (lesson 13), and words repeat in every text.
 #
 # ### The program that breaks: `out[index] += g`
 #
-# It looks like the formula. But NumPy reads `out[index]`, adds `g`, and writes the result back. With a repeated index it
-# writes twice to the same place, and the second write wins. `np.add.at` adds one after the other.
+# It looks like the formula. But NumPy reads `out[index]`, adds `g`, and writes the result back. With a
+# repeated index it writes twice to the same position, and the second write overwrites the first. `np.add.at`
+# adds one element after the other.
 
 # %%
 index, ones = np.array([0, 0, 1]), np.ones(3)
@@ -279,9 +289,9 @@ assert lost.tolist() == [1, 1, 0] and kept.tolist() == [2, 1, 0]
 # %% [markdown]
 # ## Code: a tape and a table
 #
-# Lesson 01's second engine kept the local derivatives as numbers. For arrays they would be Jacobians. So we keep something
-# else: *which function* was called, and *on what*. The calculus goes into a table: for each function, one rule for each of
-# its arguments.
+# Lesson 01's second engine stored the local derivatives as numbers. For arrays they would be Jacobians. So we
+# store something else: *which function* was called, and *on what*. Such a record of calls is called a *tape*.
+# The calculus goes into a table: for each function, one rule for each of its arguments.
 
 
 # %%
@@ -296,7 +306,7 @@ births = itertools.count()
 
 
 class Tensor:
-    """An array that remembers which function made it, from what. For a leaf, fun is None."""
+    """An array that remembers which function computed it, and its arguments. For a leaf, fun is None."""
 
     def __init__(self, data, fun=None, args=(), kwargs=None):
         self.data, self.grad = np.asarray(data), None
@@ -309,8 +319,9 @@ def apply(fun, *args, **kwargs):
 
 
 # %% [markdown]
-# `apply` is the only place where anything is recorded, and the rules know nothing of graphs. Now the reverse pass. It knows
-# no calculus; it knows the order (youngest first, lesson 01), the table, `unbroadcast`, and that shares add up.
+# `apply` is the only place where anything is recorded, and the rules do not use the graph. Next comes the
+# reverse pass. It contains no calculus. It uses the order (youngest first, lesson 01), the table and
+# `unbroadcast`, and it adds up contributions.
 
 
 # %%
@@ -327,7 +338,7 @@ def newest_first(z):
 def backward(z, g):
     pending = {z: g}  # the gradients that have arrived so far
     for node in newest_first(z):
-        g = pending.pop(node)  # complete: all who used the node have had their turn
+        g = pending.pop(node)  # complete: every user of the node has been processed
         if node.fun is None:
             node.grad = g if node.grad is None else node.grad + g
             continue
@@ -347,29 +358,29 @@ assert (x_t.grad == [[10, 0, 60], [0, 20, 30]]).all() and (b_t.grad == [1, 5, 12
 # %% [markdown]
 # Two details in `backward` are there on purpose.
 #
-# - `pending` is a dictionary beside the graph, not a field of the nodes. What lies between starts at nothing each time, and
-#   is let go as soon as it has been passed on. The gradient of lesson 01 that stayed in the middle and was counted again
-#   cannot exist.
+# - `pending` is a dictionary beside the graph, not a field of the nodes. Intermediate gradients start empty
+#   in each pass and are freed once they have been passed on. So the mistake of lesson 01, an old gradient of
+#   an intermediate node sent a second time, cannot happen.
 # - `pending[arg] + share` makes a new array. The next program shows why it is not `+=`.
 #
 # ### The program that breaks: adding in place
 #
-# The rule of `add` returns `g` itself, to both arguments. They now share one array. If a second share is added to it in place
-# for one of them, the other changes too.
+# The rule of `add` returns `g` itself for both arguments, so both hold one array. If a second contribution is
+# added in place for one argument, the other changes too.
 
 # %%
 g1 = np.array([1.0])
 pending = {"x": g1, "y": g1}  # what z = x + y sends: the same array twice
-pending["x"] += np.array([5.0])  # x was used elsewhere too, and in place, that reaches y
+pending["x"] += np.array([5.0])  # another use of x adds in place, and changes y too
 print("x:", pending["x"], " y:", pending["y"], " (y should still be 1)")
 assert pending["y"][0] == 6.0
 
 # %% [markdown]
 # ## The same in minigrad
 #
-# What you have seen is minigrad's design. The reverse pass and the table are in `reverse_pass.py` and `table.py` of `minigrad/engine`, `apply` is in
-# `minigrad/engine/recording.py`, and the calculus in `minigrad/engine/rules.py`: one row for a function, called `defvjp`. Here is the row of
-# the product.
+# minigrad has the same design. In `minigrad/engine`, the reverse pass is in `reverse_pass.py`, the table in
+# `table.py`, `apply` in `recording.py`, and the calculus in `rules.py`. A call of `defvjp` fills one row of
+# the table, for one function. Here is the row of the product.
 
 # %%
 print(inspect.getsource(TABLE[np.multiply].rules[0]))
@@ -379,9 +390,9 @@ b_m = mg.tensor(b, requires_grad=True)
 z = x_m * b_m
 node = z.node
 print(
-    "made by",
+    "computed by",
     node.name,
-    "| of",
+    "| from shapes",
     [arg.shape for arg in node.args],
     "| birth",
     node.birth,
@@ -393,11 +404,12 @@ print("b.grad", b_m.grad.data)
 assert np.array_equal(b_m.grad.data, [1, 5, 12]) and np.array_equal(x_m.grad.data, x_t.grad)
 
 # %% [markdown]
-# Three things are finer than ours.
+# minigrad does three things that our tape does not.
 #
-# **It keeps only what a rule reads.** In the row above, some names begin with an underscore: `_z`, `_x`. Of those the rule
-# looks at the shape alone, so the array itself need not be kept. The sum reads nothing but shapes; `exp` reads its result;
-# the product reads both arguments. What is kept is what fills the memory in training.
+# **It keeps only what a rule reads.** In the row above, some names begin with an underscore: `_z`, `_x`. The
+# rule uses only the shapes of those, so their arrays need not be kept. The rule of `sum` reads only shapes;
+# that of `exp` reads its result; that of the product reads both arguments. The arrays kept for backward take
+# most of the memory in training.
 
 # %%
 print(f"{'function':10} reads the value, each argument")
@@ -416,11 +428,12 @@ assert TABLE[np.multiply].reads((True, True)) == (False, True, True)
 assert TABLE[np.exp].reads((True,)) == (True, False)
 
 # %% [markdown]
-# **Only what needs a gradient is recorded.** Data has none; parameters say `requires_grad=True`. What is computed from data
-# alone has no node. Inside `with mg.no_grad():` nothing is recorded at all.
+# **It records only what needs a gradient.** Data needs none; parameters are created with
+# `requires_grad=True`. A result computed from data alone has no node. Inside `with mg.no_grad():` nothing is
+# recorded at all.
 #
-# **The history is let go node by node** while backward passes, so memory falls as it goes. A second backward over the same
-# graph is refused with a sentence, unless you keep the history with `retain_graph=True`.
+# **It frees the graph node by node** during backward, so memory use falls as backward proceeds. A second
+# backward over the same graph raises an error, unless the first one kept the graph with `retain_graph=True`.
 
 # %%
 total = (x_m * b_m).sum()
@@ -433,8 +446,8 @@ except RuntimeError as error:
 assert refused
 
 # %% [markdown]
-# Here is a small graph with shapes that differ: a weighted mean with a bias. Where broadcasting is undone, the drawing says
-# so.
+# Here is a small graph with shapes that differ: a weighted mean with a bias. The drawing marks where
+# broadcasting is undone.
 
 # %%
 mg.manual_seed(0)
@@ -443,14 +456,15 @@ result = (mg.tanh(data * weight + bias)).mean()
 drawing = graph(result, names=dict(data=data, weight=weight, bias=bias, result=result))
 show(
     drawing,
-    "A graph of arrays: on the way back to the weight and the bias, the axes they were stretched along are summed.",
+    "A graph of arrays: on the way back to the weight and the bias, "
+    "the axes they were stretched along are summed.",
 )
 
 # %% [markdown]
 # ## Gradient check
 #
-# All that was derived above, with random $g$, on shapes that differ and on square ones. First our tape, as a pair of
-# functions of plain arrays; then minigrad's rules of the same functions.
+# We check all rules derived above with random $g$, on shapes that differ and on square ones. First our tape,
+# as a pair of functions of plain arrays; then minigrad's rules for the same functions.
 
 
 # %%
@@ -492,7 +506,7 @@ for name, fun in (
 # %% [markdown]
 # ## Changing an array after it was used
 #
-# A rule reads its arguments when backward runs, which is later than forward. If someone has written into the array since, the
+# A rule reads its arguments during backward, later than forward. If the array has been written to since, the
 # rule computes with the wrong numbers. Our tape does not notice.
 
 # %%
@@ -504,8 +518,9 @@ print("our tape: d(w*w)/dw =", w.grad, " at w = 3 it should be 6")
 assert w.grad[0] == 200.0
 
 # %% [markdown]
-# minigrad keeps a count with each piece of memory: when it was last written. A node knows when it was born. If something that
-# its rule *reads* was written after that, backward refuses and names the op. Sums read nothing, so they do not mind.
+# minigrad stores, for each piece of memory, when it was last written. A node stores when it was created. If
+# something that its rule *reads* was written after that, backward raises an error that names the op. The rule
+# of a sum reads no values, so it still works.
 
 # %%
 w = mg.tensor([3.0], requires_grad=True)
@@ -523,8 +538,8 @@ print("the sum's gradient is right all the same:", w.grad.data)
 assert w.grad.data.tolist() == [1.0]
 
 # %% [markdown]
-# This guards what goes through a Tensor. Whoever writes into `w.data`, the bare array, is seen by nobody, except inside
-# `mg.detect_anomaly()`, which keeps checksums, at a price in time.
+# This catches every write that goes through a Tensor. minigrad does not notice if you write into `w.data`,
+# the bare array. Inside `mg.detect_anomaly()` it does, because it compares checksums there; that takes time.
 
 # %%
 w = mg.tensor([3.0], requires_grad=True)
@@ -541,12 +556,12 @@ assert found
 # %% [markdown]
 # ## dtype
 #
-# Training is done in float32, which takes half the memory of float64 and has some 7 digits. Three habits follow.
+# Training uses float32, which takes half the memory of float64 and has about 7 digits. Three rules follow.
 #
-# - One float64 array among float32 ones makes everything after it float64. minigrad follows PyTorch: numbers, and arrays
-#   without axes, never widen.
-# - A gradient has its own tensor's dtype, whatever it was mixed with.
-# - Whole numbers have no gradient: an index cannot be nudged by a little.
+# - One float64 array among float32 ones makes everything computed from it float64. As in PyTorch, numbers and
+#   arrays without axes never change the dtype.
+# - A gradient has the dtype of its tensor, even if the tensor was combined with another dtype.
+# - Integers have no gradient: an index cannot be nudged by a little.
 
 # %%
 a32 = mg.tensor([1.0, 2.0], requires_grad=True)
@@ -572,11 +587,12 @@ except TypeError as error:
 # ## Edge cases
 #
 # - **No axes.** A single number is an array of shape `()`, and so is its gradient.
-# - **Both are stretched.** In (2, 1, 3) with (4, 1), each is repeated somewhere, and each is summed over its own axes.
-# - **No elements.** An array of shape (0, 3) has gradients of shape (0, 3). A bias that was added to no rows gets zeros,
-#   since a sum of nothing is 0. The max of nothing does not exist, and is an error.
-# - **Length 1 that met length 1.** Nothing was stretched; summing over an axis of length 1 changes nothing, so no case is
-#   needed.
+# - **Both are stretched.** In (2, 1, 3) with (4, 1), each is repeated somewhere, and each is summed over its
+#   own axes.
+# - **No elements.** An array of shape (0, 3) has gradients of shape (0, 3). A bias that was added to no rows
+#   gets zeros, since an empty sum is 0. The max of no elements does not exist, and is an error.
+# - **Length 1 on both sides.** Nothing was stretched. Summing over an axis of length 1 changes nothing, so
+#   this needs no special case.
 
 # %%
 u, v = np.ones((2, 1, 3)), np.ones((4, 1))
@@ -594,22 +610,25 @@ assert bias.grad.data.tolist() == [0, 0, 0]
 # %% [markdown]
 # ## Pitfalls: what learners ask
 #
-# **"Backward says my tensor is not a single number."** Only a single number has *one* gradient. Take a sum or mean, or say
-# with what weights the entries count: `y.backward(g)`. That is the same as the gradient of `(g * y).sum()`.
+# **"Backward says my tensor is not a single number."** Only a single number has *one* gradient. Take a sum or
+# mean, or pass the weights of the entries: `y.backward(g)`. That gives the gradient of `(g * y).sum()`.
 #
-# **"Why does `grad` have the wrong shape in my own code, and nothing crashes?"** The update broadcasts as well. With a
-# gradient of shape (2, 3) for a bias of shape (3,), `b = b - lr * grad` gives a bias of shape (2, 3), and from then on the
-# model is another one. In place, `b -= ...`, NumPy refuses. Compare shapes: a gradient has its parameter's.
+# **"Why does `grad` have the wrong shape in my own code, and nothing crashes?"** The update broadcasts as
+# well. With a gradient of shape (2, 3) for a bias of shape (3,), `b = b - lr * grad` gives a bias of shape
+# (2, 3), and from then on the model is a different one. With the in-place form, `b -= ...`, NumPy raises an
+# error. Compare shapes: a gradient has the shape of its parameter.
 #
-# **"My loss is 10 times larger with a batch 10 times as large."** `sum` adds up over the batch, `mean` divides by it. Neither
-# is wrong, but the gradients differ by the same factor, so a step size that suits one does not suit the other.
+# **"My loss is 10 times larger with a batch 10 times as large."** `sum` adds up over the batch, `mean`
+# divides by its size. Both are correct, but the gradients differ by the same factor, so a step size that
+# suits one does not suit the other.
 #
-# **"`w -= lr * w.grad` is refused."** The update would be recorded as a part of the computation, and `w` would no longer be
-# what the history says it was. Updates belong inside `with mg.no_grad():`, as in lesson 01 they were made on `data`.
+# **"`w -= lr * w.grad` raises an error."** The update would be recorded as a part of the computation, and the
+# graph would no longer match the values of `w`. Do updates inside `with mg.no_grad():`. (In lesson 01 they
+# changed `data`, which is not recorded.)
 #
-# **"(n,) or (n, 1)?"** Predictions of shape (n, 1) minus targets of shape (n,) broadcast to (n, n): each prediction is
-# compared with every target. The loss is a number, training runs, and every prediction is drawn to the mean of all targets.
-# The next cell shows the shape.
+# **"(n,) or (n, 1)?"** Predictions of shape (n, 1) minus targets of shape (n,) broadcast to (n, n): each
+# prediction is compared with every target. The loss is still a single number and training runs, but every
+# prediction moves towards the mean of all targets. The next cell shows the shape.
 
 # %%
 predictions, targets = np.zeros((4, 1)), np.array([1.0, 2.0, 3.0, 4.0])
@@ -639,8 +658,9 @@ assert grown.shape == (2, 3)
 #
 # <details><summary>Answer</summary>
 #
-# The result has shape (5, 3, 4). The first was stretched along axis 1: sum over it, keep it. The second got a new axis 0 and
-# was stretched along the last: sum over 0 and 2. Of ones, the first gets 3 everywhere and the second 20.
+# The result has shape (5, 3, 4). The first was stretched along axis 1: sum over it and keep it. The second
+# got a new axis 0 and was stretched along the last: sum over 0 and 2. If $g$ is all ones, the first gets 3
+# everywhere and the second 20.
 #
 # </details>
 
@@ -669,7 +689,7 @@ print(t.grad.data[0, 0])
 assert np.allclose(t.grad.data, 0.05)
 
 # %% [markdown]
-# ### Q3. $x$ has 4 entries and $y = x[[2, 2, 0, 2]]$ arrives with $g = (1, 10, 100, 1000)$. What is the gradient of $x$?
+# ### Q3. $x$ has 4 entries, $y = x[[2, 2, 0, 2]]$ and $g = (1, 10, 100, 1000)$. What is $x$'s gradient?
 #
 # <details><summary>Answer</summary>
 #
@@ -685,13 +705,14 @@ print(t.grad.data)
 assert t.grad.data.tolist() == [100, 0, 1011, 0]
 
 # %% [markdown]
-# ### Q4. Let $y = x - \bar{x}$, with $\bar{x}$ the mean of the vector $x$. With $g = (1, 2, 6)$, what is $x$'s gradient?
+# ### Q4. Let $y = x - \bar{x}$, with $\bar{x}$ the mean of $x$. With $g = (1, 2, 6)$, what is $x$'s gradient?
 #
 # <details><summary>Answer</summary>
 #
-# $x$ is used twice. Directly it gets $g$. Through the mean, which was copied to three places with a minus, it gets
-# $-(1 + 2 + 6)/3 = -3$ in each entry. Together $g - \bar{g} = (-2, -1, 3)$. What does nothing to the differences gets
-# nothing: the sum is 0. Lesson 12 meets this again in layer normalization.
+# $x$ is used twice. The direct use contributes $g$. The mean is subtracted at all three positions, so it
+# contributes $-(1 + 2 + 6)/3 = -3$ to each entry. Together the gradient is $g - \bar{g} = (-2, -1, 3)$. Its
+# entries sum to 0, and there is a reason: adding the same number to every $x_i$ does not change $y$, so the
+# gradient along that direction must be 0. Lesson 12 meets this again in layer normalization.
 #
 # </details>
 
@@ -703,12 +724,12 @@ print(t.grad.data)
 assert np.allclose(t.grad.data, [-2, -1, 3])
 
 # %% [markdown]
-# ### Q5. How large is the Jacobian of `exp` of a million float32 numbers, in bytes? What does the rule need instead?
+# ### Q5. How many bytes has the Jacobian of `exp` of a million float32 numbers? What does the rule need?
 #
 # <details><summary>Answer</summary>
 #
-# $10^6 \cdot 10^6 \cdot 4 = 4 \cdot 10^{12}$ bytes, 4 terabytes. The rule needs the result $y$: 4 megabytes, and it returns
-# $g \cdot y$.
+# $10^6 \cdot 10^6 \cdot 4 = 4 \cdot 10^{12}$ bytes, 4 terabytes. The rule needs only the result $y$, 4
+# megabytes, and returns $g \cdot y$.
 #
 # </details>
 
@@ -721,12 +742,12 @@ print(f"{n * n * 4:.0e} bytes, and {kept:,}")
 assert n * n * 4 == 4 * 10**12 and kept == 4 * 10**6
 
 # %% [markdown]
-# ### Q6. What do the entries of $(2, 5, 5, 5)$ get from their max, with $g = 1$? Why not all of $g$ for each of the largest?
+# ### Q6. What gradient does the max of $(2, 5, 5, 5)$ give, with $g = 1$? Why not all of $g$ to each 5?
 #
 # <details><summary>Answer</summary>
 #
-# $(0, 1/3, 1/3, 1/3)$, in all 1. With all of $g$ for each it would be 3 in all: adding 0.01 to all three moves the max by
-# 0.01, but the gradient would claim 0.03.
+# $(0, 1/3, 1/3, 1/3)$, which sums to 1. With all of $g$ for each it would sum to 3: adding 0.01 to all three
+# moves the max by 0.01, but that gradient predicts 0.03.
 #
 # </details>
 
@@ -739,19 +760,19 @@ print(
     shared,
     " all three nudged by 0.01: the max moves by",
     round(moved, 6),
-    "; claimed:",
+    "; predicted:",
     round(0.01 * shared.sum(), 6),
 )
 assert np.allclose(shared, [0, 1 / 3, 1 / 3, 1 / 3]) and np.isclose(moved, 0.01 * shared.sum())
 assert np.isclose(0.01 * (t == 5).sum(), 0.03)
 
 # %% [markdown]
-# ### Q7. After $y = w \cdot x$, where only $w$ needs a gradient, is it safe to change $w$ in place before backward? And $x$?
+# ### Q7. $y = w \cdot x$; only $w$ needs a gradient. May $w$ be changed in place before backward? And $x$?
 #
 # <details><summary>Answer</summary>
 #
-# The rule for $w$ is $g \cdot x$. It reads $x$ and not $w$, so changing $w$ is safe, and changing $x$ is not. minigrad knows
-# the difference, since each rule says what it reads.
+# The rule for $w$ is $g \cdot x$. It reads $x$ and not $w$, so changing $w$ is safe and changing $x$ is not.
+# minigrad can tell the two cases apart, since each rule declares what it reads.
 #
 # </details>
 
@@ -775,26 +796,28 @@ assert outcomes == {"w": 5.0, "x": "refused"}
 # ## What was left out
 #
 # - **Matrix products**: lesson 03. **Softmax**: lesson 05.
-# - **Kernels.** Some functions have a hand-written pair in `minigrad/kernels/` beside their readable definition; `KernelRow`
-#   in the table stands for those. Lesson 05 derives the first.
-# - **Derivatives of derivatives.** A rule is written in NumPy's functions and runs on Tensors too. Then what it computes is
-#   recorded in turn, and can be differentiated again: lesson 18.
-# - **A function of your own** in the table: lesson 17.
+# - **Kernels.** Some functions have a second, faster implementation with a hand-written backward, in
+#   `minigrad/kernels/`, beside their readable definition. `KernelRow` in the table is for those. Lesson 05
+#   derives the first.
+# - **Derivatives of derivatives.** A rule is written with NumPy's functions and also runs on Tensors. Then
+#   its own computation is recorded, and can be differentiated again: lesson 18.
+# - **Adding your own function** to the table: lesson 17.
 #
 # ## Sources
 #
-# - NumPy user guide, *Broadcasting*, <https://numpy.org/doc/stable/user/basics.broadcasting.html>: the rules of alignment.
-# - NumPy reference, `numpy.ufunc.at`, <https://numpy.org/doc/stable/reference/generated/numpy.ufunc.at.html>: why `a[i] += 1`
-#   and `add.at` differ where indices repeat.
-# - D. Maclaurin, D. Duvenaud, R. P. Adams, *Autograd*, <https://github.com/HIPS/autograd>: the table of vector-Jacobian
-#   products (`defvjp`), from which minigrad's takes its form.
-# - PyTorch documentation, `torch.amax`, <https://pytorch.org/docs/stable/generated/torch.amax.html>: the gradient is shared
-#   evenly between equal maxima.
+# - NumPy user guide, *Broadcasting*, <https://numpy.org/doc/stable/user/basics.broadcasting.html>: the rules
+#   of alignment.
+# - NumPy reference, `numpy.ufunc.at`, <https://numpy.org/doc/stable/reference/generated/numpy.ufunc.at.html>:
+#   why `a[i] += 1` and `add.at` differ where indices repeat.
+# - D. Maclaurin, D. Duvenaud, R. P. Adams, *Autograd*, <https://github.com/HIPS/autograd>: the table of
+#   vector-Jacobian products (`defvjp`), the model for minigrad's table.
+# - PyTorch documentation, `torch.amax`, <https://pytorch.org/docs/stable/generated/torch.amax.html>: the
+#   gradient is divided evenly between equal maxima.
 #
 # ## Exercises
 #
-# You will write `unbroadcast`, `add_backward`, `mul_backward`, `sum_backward`, `mean_backward`, `max_backward`,
-# `getitem_backward`, and at last `backward`, the reverse pass over a table of rules.
+# You will write `unbroadcast`, `add_backward`, `mul_backward`, `sum_backward`, `mean_backward`,
+# `max_backward`, `getitem_backward`, and finally `backward`, the reverse pass over a table of rules.
 #
-# `python -m tutorials start 02` puts them into your own folder, as `my_minigrad/lesson02.py`, and
-# `python -m tutorials check 02` says how far you are.
+# `python -m tutorials start 02` copies the exercises to your own folder, as `my_minigrad/lesson02.py`.
+# `python -m tutorials check 02` tests what you wrote.
