@@ -16,8 +16,8 @@ def unbroadcast(g, shape):
     """The gradient of an array of `shape` that broadcasting had stretched to the shape of g.
 
     g: float array; shape: a tuple that broadcasts to g's shape
-    ->  an array of that shape: g summed over the axes that were added on the left, and over the axes of length
-    1 that were stretched (they keep length 1)
+    ->  an array of that shape: g summed over the axes that were added on the left, and over the axes of
+    length 1 that were stretched (they keep length 1)
     """
     # solution
     extra = g.ndim - len(shape)
@@ -100,7 +100,8 @@ def getitem_backward(g, x, index):
 
 # ---------------------------------------------------------------- given: a tape
 
-# function -> one rule for each argument. rule(g, value, *arguments) -> a gradient, of g's or the argument's shape
+# function -> one rule for each argument
+# rule(g, value, *arguments) -> a gradient in the shape of g or of the argument
 RULES = {
     np.add: (lambda g, z, x, y: g, lambda g, z, x, y: g),
     np.multiply: (lambda g, z, x, y: g * y, lambda g, z, x, y: g * x),
@@ -111,7 +112,7 @@ births = itertools.count()
 
 
 class Tensor:
-    """An array, `data`, with the function that computed it, `fun` (None for a leaf), from the Tensors `args`."""
+    """An array, `data`, computed by the function `fun` (None for a leaf) from the Tensors `args`."""
 
     def __init__(self, data, fun=None, args=()):
         self.data, self.grad, self.fun, self.args, self.born = np.asarray(data), None, fun, args, next(births)

@@ -11,11 +11,14 @@ lesson = Checks()
 outer_backward = lesson.exercise(
     "outer_backward",
     hints=(
-        "In which entries of z does u[i] stand, and by what is it multiplied there?",
+        "Which entries of z use u[i], and what is it multiplied by there?",
         "u[i] is used in row i, with each v[j]: sum g[i, j] * v[j] over j. For v[j] it is column j.",
-        "That is a matrix times a vector: g @ v for u, and g.T @ u (the same as u @ g) for v.",
+        "This is a matrix times a vector: g @ v for u, and g.T @ u (the same as u @ g) for v.",
     ),
-    why="The gradient of every weight matrix is a sum of outer products, one for each row of the batch; this is the other direction.",
+    why=(
+        "The gradient of every weight matrix is a sum of outer products, one for each row of the batch; here "
+        "you differentiate an outer product."
+    ),
 )
 
 
@@ -30,7 +33,7 @@ def _(my, rng):
     )
 
 
-@outer_backward.check("both of length 3: exchanged or transposed would not crash")
+@outer_backward.check("both of length 3: swapped or transposed would not crash")
 def _(my, rng):
     g, u, v = rng.standard_normal((3, 3)), rng.standard_normal(3), rng.standard_normal(3)
     return dict(zip(("the gradient of u", "the gradient of v"), my.outer_backward(g, u, v)))
@@ -44,41 +47,48 @@ def _(my, g, u, v):
 
 
 outer_backward.wrong(
-    "g is transposed: u[i] stands in row i of z, so it meets row i of g.",
+    "g is transposed: u[i] is used in row i of z, so its gradient needs row i of g.",
     "g @ v, u @ g",
     "g.T @ v, u @ g.T",
 )
-outer_backward.wrong(
-    "The two gradients are exchanged: the first belongs to u.", "g @ v, u @ g", "u @ g, g @ v"
-)
+outer_backward.wrong("The two gradients are swapped: the first belongs to u.", "g @ v, u @ g", "u @ g, g @ v")
 outer_backward.wrong(
     "You summed g along its rows and columns and left out the other vector: u[i]'s slope in z[i, j] is v[j].",
     "g @ v, u @ g",
     "g.sum(axis=1), g.sum(axis=0)",
 )
 outer_backward.wrong(
-    "You used the sum of the other vector. Each v[j] belongs to its own g[i, j]: multiply first, sum then.",
+    "You used the sum of the other vector. Each v[j] belongs to its own g[i, j]: multiply first, then sum.",
     "g @ v, u @ g",
     "g.sum(axis=1) * v.sum(), g.sum(axis=0) * u.sum()",
 )
 
 outer_backward.wrong(
-    "`*` multiplies entry by entry, and nothing is summed: g * v is still a table. Sum over j as well: that is what `@` does.",
+    (
+        "`*` multiplies element by element, and nothing is summed: g * v is still a matrix. Sum over j as "
+        "well, as `@` does."
+    ),
     "g @ v, u @ g",
     "g * v, g.T * u",
 )
 outer_backward.wrong(
-    "`*` multiplies entry by entry, and nothing is summed (and u * g does not even fit). A table times a vector, summed, is `@`.",
+    (
+        "`*` multiplies element by element, and nothing is summed (and the shapes of u * g do not even "
+        "broadcast). A matrix times a vector, summed, is `@`."
+    ),
     "g @ v, u @ g",
     "g * v, u * g",
 )
 outer_backward.wrong(
-    "The second gradient is right. In the first, `*` multiplies entry by entry and nothing is summed: use `@`.",
+    (
+        "The second gradient is right. In the first, `*` multiplies element by element and nothing is "
+        "summed: use `@`."
+    ),
     "g @ v",
     "g * v",
 )
 outer_backward.wrong(
-    "That is the other direction: you make outer products of g's rows, or of the vectors. Here g is the table, and each gradient is a vector.",
+    "You compute outer products again. Here g is the matrix, and each gradient is a vector.",
     "g @ v, u @ g",
     "np.outer(g, v), np.outer(g, u)",
 )
@@ -88,11 +98,17 @@ outer_backward.wrong(
 matvec_backward = lesson.exercise(
     "matvec_backward",
     hints=(
-        "Where is x[i, j] used, and what does it meet there?",
-        "x[i, j] is used once, in y[i], with v[j]: its gradient is g[i] * v[j]. v[j] is used in every y[i], with x[i, j].",
+        "Where is x[i, j] used, and what is it multiplied by there?",
+        (
+            "x[i, j] is used once, in y[i], with v[j]: its gradient is g[i] * v[j]. v[j] is used in every "
+            "y[i], with x[i, j]."
+        ),
         "np.outer(g, v) for x, and x.T @ g for v.",
     ),
-    why="One input passing through a layer: the weight's gradient is what came in times what came back.",
+    why=(
+        "This is one input passing through a layer: the weight's gradient is the input times the incoming "
+        "gradient."
+    ),
 )
 
 
@@ -121,38 +137,47 @@ def _(my, g, x, v):
 
 
 matvec_backward.wrong(
-    "The outer product is turned around: row i of the gradient of x belongs to g[i].",
+    "The outer product is transposed: row i of the gradient of x belongs to g[i].",
     "np.outer(g, v)",
     "np.outer(v, g)",
 )
 matvec_backward.wrong(
-    "v[j] stands beside column j of x, so the gradient of v goes over the rows: x transposed, times g.",
+    "v[j] is multiplied by column j of x, so its gradient sums over the rows: x transposed, times g.",
     "x.T @ g",
     "x @ g",
 )
 matvec_backward.wrong(
-    "`.T` of a vector is the same vector, so g @ v.T is a single number or an error. The outer product has an entry g[i] * v[j] for each pair.",
+    (
+        "`.T` of a vector is the same vector, so g @ v.T is a single number or an error. The outer product "
+        "has an entry g[i] * v[j] for each pair."
+    ),
     "np.outer(g, v)",
     "g @ v.T",
 )
 matvec_backward.wrong(
-    "Each row of the gradient of x is v; but how much row i counts is g[i].",
+    "Row i of the gradient of x is v times g[i]; you return v alone.",
     "np.outer(g, v)",
     "np.outer(np.ones_like(g), v)",
 )
 
 matvec_backward.wrong(
-    "`g * v` multiplies entry by entry, which fits only if both have one length. You want an entry for each pair i, j: an outer product.",
+    (
+        "`g * v` multiplies element by element, which works only if both have the same length. You need an "
+        "entry for each pair i, j: an outer product."
+    ),
     "np.outer(g, v)",
     "g * v",
 )
 matvec_backward.wrong(
-    "The first gradient is right. In the second, `*` multiplies entry by entry and nothing is summed: v[j] is used in every y[i], so use `@`.",
+    (
+        "The first gradient is right. In the second, `*` multiplies element by element and nothing is "
+        "summed: v[j] is used in every y[i], so use `@`."
+    ),
     "x.T @ g",
     "x.T * g",
 )
 matvec_backward.wrong(
-    "The two gradients are exchanged: the first belongs to x.",
+    "The two gradients are swapped: the first belongs to x.",
     "np.outer(g, v), x.T @ g",
     "x.T @ g, np.outer(g, v)",
 )
@@ -162,11 +187,14 @@ matvec_backward.wrong(
 matmul_backward = lesson.exercise(
     "matmul_backward",
     hints=(
-        "x[a, b] stands in row a of z. By what is it multiplied in column j?",
-        "Sum g[a, j] * y[b, j] over j: a row of g times a row of y. Or let all sizes differ, and see which product has the shape of x.",
+        "x[a, b] is used in row a of z. What is it multiplied by in column j?",
+        (
+            "Sum g[a, j] * y[b, j] over j: a row of g times a row of y. Or let all sizes differ, and find "
+            "the product that has the shape of x."
+        ),
         "g @ y.T for x, and x.T @ g for y.",
     ),
-    why="Two lines, and nearly all of the arithmetic of training a Transformer.",
+    why="These two lines are nearly all of the arithmetic of a Transformer's backward pass.",
 )
 
 
@@ -205,62 +233,92 @@ def _(my, g, x, y):
 
 
 matmul_backward.wrong(
-    "y is not transposed. It runs on square matrices, and is wrong there too; with sizes that differ the shapes tell.",
+    (
+        "y is not transposed. On square matrices that runs, but is wrong; with different sizes the shapes do "
+        "not fit."
+    ),
     "g @ y.T",
     "g @ y",
 )
-matmul_backward.wrong("x is not transposed. Row a of y meets column a of x.", "x.T @ g", "x @ g")
+matmul_backward.wrong("x is not transposed. Row a of y is multiplied by column a of x.", "x.T @ g", "x @ g")
 matmul_backward.wrong(
-    "The factors stand in the wrong order. x was on the left, so its gradient keeps g on the left: g times y transposed.",
+    (
+        "The factors are in the wrong order. x was on the left, so in its gradient g is on the left: g times "
+        "y transposed."
+    ),
     "g @ y.T",
     "y.T @ g",
 )
 matmul_backward.wrong(
-    "The factors stand in the wrong order. y was on the right, so its gradient keeps g on the right: x transposed times g.",
+    (
+        "The factors are in the wrong order. y was on the right, so in its gradient g is on the right: x "
+        "transposed times g."
+    ),
     "x.T @ g",
     "g @ x.T",
 )
 matmul_backward.wrong(
-    "g is transposed: you return y @ g.T, the transpose of what is wanted.",
+    "You return y @ g.T, the transpose of the gradient.",
     "g @ y.T",
     "y @ g.T",
 )
 matmul_backward.wrong(
-    "The two gradients are exchanged: the first belongs to x.", "g @ y.T, x.T @ g", "x.T @ g, g @ y.T"
+    "The two gradients are swapped: the first belongs to x.", "g @ y.T, x.T @ g", "x.T @ g, g @ y.T"
 )
 matmul_backward.wrong(
-    "`*` multiplies entry by entry. Each entry of x meets a whole row of y: that is a product of matrices, `@`.",
+    (
+        "`*` multiplies element by element. Each entry of x is multiplied by a whole row of y: use the "
+        "matrix product, `@`."
+    ),
     "g @ y.T, x.T @ g",
     "g * y.T, x.T * g",
 )
 matmul_backward.wrong(
-    "That is the rule of `*` from lesson 02. Here the product is `@`, each entry is used several times, and the gradients are `@` products too.",
+    (
+        "That is the rule of `*` from lesson 02. Here the product is `@`. Each entry is used several times, "
+        "so the gradients are `@` products too."
+    ),
     "g @ y.T, x.T @ g",
     "g * y, g * x",
 )
 matmul_backward.wrong(
-    "Nothing is transposed. Row a of x's gradient is made of row a of g and the rows of y: times y.T; and x.T for the other.",
+    (
+        "Nothing is transposed. Row a of x's gradient is row a of g times the rows of y, which is g @ y.T. "
+        "The other needs x.T."
+    ),
     "g @ y.T, x.T @ g",
     "g @ y, x @ g",
 )
 matmul_backward.wrong(
-    "You divide y's gradient by the number of rows. Each row's share counts in full; if the loss is a mean, g has the division in it already.",
+    (
+        "You divide y's gradient by the number of rows. The contributions of the rows add up; if the loss is "
+        "a mean, g already contains the division."
+    ),
     "x.T @ g",
     "x.T @ g / len(x)",
 )
 matmul_backward.wrong(
-    "You divide both gradients by the number of rows. Each use counts in full; if the loss is a mean, g has the division in it already.",
+    (
+        "You divide both gradients by the number of rows. The contributions of all uses add up; if the loss "
+        "is a mean, g already contains the division."
+    ),
     "g @ y.T, x.T @ g",
     "g @ y.T / len(x), x.T @ g / len(x)",
 )
 
 matmul_backward.wrong(
-    "The second gradient is right. In the first, `*` multiplies entry by entry: you want a product of matrices, `@`.",
+    (
+        "The second gradient is right. In the first, `*` multiplies element by element: use the matrix "
+        "product, `@`."
+    ),
     "g @ y.T",
     "g * y.T",
 )
 matmul_backward.wrong(
-    "The first gradient is right. In the second, `*` multiplies entry by entry: you want a product of matrices, `@`.",
+    (
+        "The first gradient is right. In the second, `*` multiplies element by element: use the matrix "
+        "product, `@`."
+    ),
     "x.T @ g",
     "x.T * g",
 )
@@ -271,10 +329,16 @@ linear_backward = lesson.exercise(
     "linear_backward",
     hints=(
         "How often is one weight used, and how often one entry of the bias?",
-        "All axes but the last are rows. Flatten g and x to two axes; then it is matmul_backward with weight.T, and a sum for the bias.",
-        "g @ weight; g_rows.T @ x_rows; g_rows.sum(axis=0), with g_rows = g.reshape(-1, g.shape[-1]) and x_rows likewise.",
+        (
+            "All axes but the last are rows. Flatten g and x to two axes; then use matmul_backward's "
+            "formulas with weight.T, and a sum for the bias."
+        ),
+        (
+            "g @ weight; g_rows.T @ x_rows; g_rows.sum(axis=0), with g_rows = g.reshape(-1, g.shape[-1]) and "
+            "the same for x_rows."
+        ),
     ),
-    why="A Transformer block has six of these; their weights are nearly all of its parameters.",
+    why="A Transformer block has six linear layers; their weights are nearly all of its parameters.",
 )
 
 
@@ -332,7 +396,10 @@ def _(my, g, x, weight, bias):
 
 
 linear_backward.wrong(
-    "weight is transposed once too often. Forward has weight.T, so its transpose, which backward needs, is weight itself.",
+    (
+        "weight is transposed once too often. Forward uses weight.T, so backward needs the transpose of "
+        "that: weight itself."
+    ),
     "g @ weight",
     "g @ weight.T",
 )
@@ -342,7 +409,10 @@ linear_backward.wrong(
     "x_rows.T @ g_rows",
 )
 linear_backward.wrong(
-    "You average over the rows. Each row's share counts in full; if the loss is a mean, g has the division in it already.",
+    (
+        "You average over the rows. The contributions of the rows add up; if the loss is a mean, g already "
+        "contains the division."
+    ),
     "g_rows.sum(axis=0)",
     "g_rows.sum(axis=0) / max(len(g_rows), 1)",
 )
@@ -357,22 +427,31 @@ linear_backward.wrong(
     "g_rows.sum(axis=1)",
 )
 linear_backward.wrong(
-    "With more than two axes, `.T` turns all of them around. Flatten all axes but the last into rows first.",
+    "With more than two axes, `.T` reverses all of them. First flatten all axes but the last into rows.",
     body="return g @ weight, g.T @ x, g.sum(axis=tuple(range(g.ndim - 1)))",
 )
 
 linear_backward.wrong(
-    "You average the weight's gradient over the rows. Each row's share counts in full; if the loss is a mean, g has the division in it already.",
+    (
+        "You average the weight's gradient over the rows. The contributions of the rows add up; if the loss "
+        "is a mean, g already contains the division."
+    ),
     "g_rows.T @ x_rows",
     "g_rows.T @ x_rows / max(len(g_rows), 1)",
 )
 linear_backward.wrong(
-    "You average over the rows, in the weight and in the bias. Each row counts in full; if the loss is a mean, g has the division in it already.",
+    (
+        "You average over the rows, in the weight and in the bias. The contributions of the rows add up; if "
+        "the loss is a mean, g already contains the division."
+    ),
     "g_rows.T @ x_rows, g_rows.sum(axis=0)",
     "g_rows.T @ x_rows / max(len(g_rows), 1), g_rows.sum(axis=0) / max(len(g_rows), 1)",
 )
 linear_backward.wrong(
-    "You make one product for each entry of the batch and leave them side by side. The weight was used in all of them: sum, or flatten first.",
+    (
+        "You compute one product for each entry of the batch and do not add them up. The weight was used in "
+        "all of them: sum, or flatten first."
+    ),
     "g_rows.T @ x_rows",
     "np.swapaxes(g, -1, -2) @ x",
 )
@@ -393,7 +472,10 @@ linear_backward.wrong(
 )
 
 linear_backward.wrong(
-    "With more than two axes, weight and bias are used in every entry of the batch, and you leave those side by side. Flatten first, or sum over all.",
+    (
+        "With more than two axes, weight and bias are used in every entry of the batch, and you do not add "
+        "those up. Flatten first, or sum over all."
+    ),
     "g_rows.T @ x_rows, g_rows.sum(axis=0)",
     "np.swapaxes(g, -1, -2) @ x, g.sum(axis=0)",
 )
@@ -404,10 +486,13 @@ permute_backward = lesson.exercise(
     "permute_backward",
     hints=(
         "Axis i of y is axis axes[i] of x. So which axis of y is axis 0 of x?",
-        "Permute g back, by the order that undoes axes: inverse[axes[i]] = i.",
+        "Permute g by the inverse order: inverse[axes[i]] = i.",
         "np.argsort(axes) is that inverse.",
     ),
-    why="Attention permutes (batch, time, heads, d_k) to split its heads, and a wrong order mixes heads up without a sound.",
+    why=(
+        "Attention permutes (batch, time, heads, d_k) to split its heads, and a wrong order silently mixes "
+        "up the heads."
+    ),
 )
 
 
@@ -446,27 +531,33 @@ def _(my, g, x):
 
 
 permute_backward.wrong(
-    "You permute by the same axes again. That undoes a swap of two axes, but not (2, 0, 1): use the inverse order.",
+    (
+        "You permute by the same axes again. That undoes a swap of two axes, but not (2, 0, 1): use the "
+        "inverse order."
+    ),
     "np.argsort(axes)",
     "axes",
 )
 permute_backward.wrong(
-    "You read the axes from the right to the left. The inverse says where each axis went.",
+    "You reverse the order of axes. The inverse is another order: it says where each axis went.",
     "np.argsort(axes)",
     "axes[::-1]",
 )
 permute_backward.wrong(
-    "You return g as it is: its numbers stand where y's do, not where x's do.",
+    "You return g as it is: its elements are in the positions of y, not of x.",
     "np.transpose(g, np.argsort(axes))",
     "g",
 )
 permute_backward.wrong(
-    "`.T` reverses all axes, whatever `axes` says.",
+    "`.T` reverses all axes and ignores `axes`.",
     "np.transpose(g, np.argsort(axes))",
     "g.T",
 )
 permute_backward.wrong(
-    "reshape gives the right shape and leaves the numbers in their order in memory. Axes are moved by a transpose.",
+    (
+        "reshape gives the right shape but keeps the elements in their order in memory. Moving axes takes a "
+        "transpose."
+    ),
     "np.transpose(g, np.argsort(axes))",
     "g.reshape([g.shape[i] for i in np.argsort(axes)])",
 )
@@ -476,11 +567,20 @@ permute_backward.wrong(
 batched_matmul_backward = lesson.exercise(
     "batched_matmul_backward",
     hints=(
-        "What changes from matmul_backward if each matrix of the batch has a product of its own? And what if one of them has several?",
-        "Transpose the last two axes only, multiply as for two matrices, then bring each gradient to its argument's shape.",
-        "np.swapaxes(y, -1, -2) in the place of y.T, and unbroadcast(..., x.shape) around the product.",
+        (
+            "How does matmul_backward change if each matrix of the batch has its own product? And if one "
+            "matrix has several?"
+        ),
+        (
+            "Transpose the last two axes only, multiply as for two matrices, then bring each gradient to its "
+            "argument's shape."
+        ),
+        "np.swapaxes(y, -1, -2) instead of y.T, and unbroadcast(..., x.shape) around the product.",
     ),
-    why="Attention multiplies (batch, heads, time, d_k) by (batch, heads, d_k, time): every score of every head in one call.",
+    why=(
+        "Attention multiplies (batch, heads, time, d_k) by (batch, heads, d_k, time): every score of every "
+        "head in one call."
+    ),
 )
 
 
@@ -530,7 +630,10 @@ batched_matmul_backward.wrong(
     body="return unbroadcast(g @ y.T, x.shape), unbroadcast(x.T @ g, y.shape)",
 )
 batched_matmul_backward.wrong(
-    "The batch axes that were stretched are not summed. Bring each gradient to its argument's shape with unbroadcast.",
+    (
+        "The batch axes that were stretched are not summed. Bring each gradient to its argument's shape with "
+        "unbroadcast."
+    ),
     "unbroadcast(dx, x.shape), unbroadcast(dy, y.shape)",
     "dx, dy",
 )
@@ -540,17 +643,17 @@ batched_matmul_backward.wrong(
     "g @ y",
 )
 batched_matmul_backward.wrong(
-    "The factors stand in the wrong order: x was on the left, so in its gradient g stays on the left.",
+    "The factors are in the wrong order: x was on the left, so in its gradient g is on the left.",
     "g @ np.swapaxes(y, -1, -2)",
     "np.swapaxes(y, -1, -2) @ g",
 )
 batched_matmul_backward.wrong(
-    "You average over the stretched axes. Each use's share counts in full: sum.",
+    "You average over the stretched axes. The contributions of all uses add up: sum.",
     "unbroadcast(dx, x.shape), unbroadcast(dy, y.shape)",
     "unbroadcast(dx, x.shape) * (x.size / dx.size), unbroadcast(dy, y.shape) * (y.size / dy.size)",
 )
 batched_matmul_backward.wrong(
-    "You swap the first two axes. The matrices lie in the last two: -1 and -2.",
+    "You swap the first two axes. The matrices are in the last two: -1 and -2.",
     body="""
 dx = g @ np.swapaxes(y, 0, 1)
 dy = np.swapaxes(x, 0, 1) @ g
@@ -564,12 +667,12 @@ batched_matmul_backward.wrong(
     "x @ g",
 )
 batched_matmul_backward.wrong(
-    "The factors stand in the wrong order: y was on the right, so in its gradient g stays on the right.",
+    "The factors are in the wrong order: y was on the right, so in its gradient g is on the right.",
     "np.swapaxes(x, -1, -2) @ g",
     "g @ np.swapaxes(x, -1, -2)",
 )
 batched_matmul_backward.wrong(
-    "`*` multiplies entry by entry. These are products of matrices: `@`.",
+    "`*` multiplies element by element. These are matrix products: `@`.",
     body="""
 dx = g * np.swapaxes(y, -1, -2)
 dy = np.swapaxes(x, -1, -2) * g
@@ -582,11 +685,20 @@ return unbroadcast(dx, x.shape), unbroadcast(dy, y.shape)
 matmul_flops = lesson.exercise(
     "matmul_flops",
     hints=(
-        "How many entries has the result, and how many multiplications and additions go into each?",
-        "For one product of matrices 2 n k m; times the number of products in the batch. Backward makes two products of the same count.",
-        "batch = math.prod(np.broadcast_shapes(x_shape[:-2], y_shape[:-2])); forward = 2 * batch * n * k * m; backward = 2 * forward.",
+        "How many entries does the result have, and how many multiplications and additions go into each?",
+        (
+            "2 n k m for one matrix product, times the number of products in the batch. Backward computes "
+            "two products, each with the same count."
+        ),
+        (
+            "batch = math.prod(np.broadcast_shapes(x_shape[:-2], y_shape[:-2])); forward = 2 * batch * n * k "
+            "* m; backward = 2 * forward."
+        ),
     ),
-    why="With it you can say before you start what a model costs: lesson 16 adds up a whole Transformer.",
+    why=(
+        "With it you can compute the cost of a model before you start it: lesson 16 adds up a whole "
+        "Transformer."
+    ),
 )
 
 
@@ -626,7 +738,7 @@ matmul_flops.wrong(
     "A multiplication and an addition are two operations: the factor 2 is missing.", "2 * batch", "batch"
 )
 matmul_flops.wrong(
-    "Backward makes two products, one for each argument; each costs as much as the forward.",
+    "Backward computes two products, one for each argument; each costs as much as the forward.",
     "forward, 2 * forward",
     "forward, forward",
 )
@@ -636,7 +748,7 @@ matmul_flops.wrong(
     "forward, 3 * forward",
 )
 matmul_flops.wrong(
-    "The batch is missing: each of its products costs 2 n k m.",
+    "The batch is missing: each product in it costs 2 n k m.",
     "2 * batch",
     "2",
 )
@@ -651,12 +763,15 @@ matmul_flops.wrong(
     "math.prod(x_shape[:-2]) * math.prod(y_shape[:-2])",
 )
 matmul_flops.wrong(
-    "A sum of k products takes k - 1 additions, so 2k - 1 is the exact count. By custom, and in the docstring, it is rounded to 2k.",
+    (
+        "A sum of k products takes k - 1 additions, so 2k - 1 is the exact count. By convention, and in the "
+        "docstring, it is rounded to 2k."
+    ),
     "2 * batch * math.prod(x_shape[-2:]) * y_shape[-1]",
     "batch * x_shape[-2] * (2 * x_shape[-1] - 1) * y_shape[-1]",
 )
 matmul_flops.wrong(
-    "Only one number comes back. Return two: forward and backward.",
+    "You return one number. Return two: forward and backward.",
     "forward, 2 * forward",
     "forward",
 )

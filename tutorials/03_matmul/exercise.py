@@ -1,9 +1,10 @@
 """Exercises of lesson 03: the backward of matrix products, of a linear layer, and of a permutation of axes.
 
-Write each function where it says so; `python -m tutorials check 03` tests this file and explains.
+Write each function where it says so. `python -m tutorials check 03` tests this file and explains.
 NumPy is all you need.
 
-In every function g is the gradient of the result, and has its shape. What is returned for an argument has the argument's shape.
+In every function g is the gradient of the result, and has its shape. The gradient of an argument has the
+argument's shape.
 """
 
 import math
@@ -12,7 +13,7 @@ import numpy as np
 
 
 def unbroadcast(g, shape):
-    """Lesson 02 (given): sum g over the axes along which an array of `shape` was repeated to get g's shape."""
+    """Sum g over the axes along which an array of `shape` was repeated to get g's shape. (Given, lesson 02.)"""
     g = g.sum(axis=tuple(range(g.ndim - len(shape))))
     return g.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True)
 
@@ -48,9 +49,9 @@ def matmul_backward(g, x, y):
 
 
 def linear_backward(g, x, weight):
-    """The gradients of a linear layer y = x @ weight.T + bias, as PyTorch's: a row of the weight for each output.
+    """The gradients of a linear layer, y = x @ weight.T + bias. The weight has a row for each output.
 
-    g: (..., out); x: (..., in) with any number of leading axes, also none; weight: (out, in); the bias has shape (out,)
+    g: (..., out); x: (..., in) with any number of leading axes, or none; weight: (out, in); bias: (out,)
     ->  the tuple (gradient of x, gradient of weight, gradient of bias)
     """
     # solution
@@ -62,7 +63,7 @@ def linear_backward(g, x, weight):
 def permute_backward(g, axes):
     """The gradient of y = np.transpose(x, axes): axis i of y is axis axes[i] of x.
 
-    g: an array of any number of axes; axes: a tuple of as many whole numbers from 0 on  ->  an array of the shape of x
+    g: an array; axes: a tuple with each of g's axes once, counted from 0  ->  an array of the shape of x
     """
     # solution
     return np.transpose(g, np.argsort(axes))
@@ -70,7 +71,7 @@ def permute_backward(g, axes):
 
 
 def batched_matmul_backward(g, x, y):
-    """The gradients of z = x @ y where x and y have at least two axes: matrices in the last two, a batch in the others.
+    """The gradients of z = x @ y: matrices in the last two axes, a batch in the axes before, if there are any.
 
     The batch axes broadcast: (2, 1, 3, 4) @ (5, 4, 2) -> (2, 5, 3, 2).
     g: of the shape of z; x: (..., n, k); y: (..., k, m)  ->  the tuple (gradient of x, gradient of y)
@@ -83,10 +84,11 @@ def batched_matmul_backward(g, x, y):
 
 
 def matmul_flops(x_shape, y_shape):
-    """How many operations a product of matrices takes: 2 n k m for (n, k) @ (k, m), a multiplication and an addition being two.
+    """Count the operations of a matrix product: n k m multiplications and n k m additions for (n, k) @ (k, m).
 
     x_shape, y_shape: shapes of at least two axes, whose batch axes broadcast (np.broadcast_shapes)
-    ->  the tuple (forward, backward) of whole numbers; backward: both gradients, without the sums over stretched batch axes
+    ->  the tuple (forward, backward) of integers; backward: both gradients, without the sums over stretched
+    batch axes
     """
     # solution
     batch = math.prod(np.broadcast_shapes(x_shape[:-2], y_shape[:-2]))

@@ -3,16 +3,17 @@
 #
 # *Reading: 35 minutes. Exercises: 35 minutes. Needs: lessons 01, 02, what a matrix product is.*
 #
-# Nearly all of the arithmetic in a Transformer is matrix products. What is the gradient of one, for matrices, vectors and
-# whole batches of them, and how much does it cost?
+# Nearly all of the arithmetic in a Transformer is matrix products. What is the gradient of a product of
+# matrices, of vectors, and of whole batches of matrices? How much does it cost?
 #
 # **You will be able to:**
 #
-# - derive the backward of `X @ Y` with indices, and find it again from the shapes alone;
-# - say where the shapes mislead you;
+# - derive the backward of `X @ Y` with indices, and reconstruct it from the shapes alone;
+# - say when the shapes mislead you;
 # - handle vectors, batches, and batches that broadcast;
-# - write the backward of a linear layer with its bias, and of a transpose of any axes;
-# - count the operations of a product, forward and backward, and say why one large product beats many small ones.
+# - write the backward of a linear layer with its bias, and of a permutation of axes;
+# - count the operations of a product, forward and backward, and say why one large product beats many small
+#   ones.
 
 # %%
 import inspect
@@ -37,14 +38,14 @@ def T(x):
 # %% [markdown]
 # ## Intuition: a row of neurons, for a table of inputs
 #
-# A neuron (lesson 01) multiplies its inputs by weights and adds up. A *layer* is many neurons that look at the same inputs,
-# and a *batch* is many inputs that meet the same neurons. Put the inputs into the rows of a matrix $X$, the weights of each
-# neuron into a column of a matrix $Y$. Then entry $(i, j)$ of $X Y$ is what neuron $j$ says to input $i$, before the
-# squashing.
+# A neuron (lesson 01) multiplies its inputs by weights and adds up. A *layer* is many neurons with the same
+# inputs, and a *batch* is many inputs to the same neurons. Put the inputs into the rows of a matrix $X$, the
+# weights of each neuron into a column of a matrix $Y$. Then entry $(i, j)$ of $X Y$ is the weighted sum of
+# neuron $j$ for input $i$, before tanh.
 #
-# Each number of $X$ is used by all neurons: once for each column of $Y$. Each weight is used for all inputs: once for each
-# row of $X$. Lesson 01 says what follows: the gradient of each is a *sum over its uses*. It will turn out that these sums are
-# matrix products again.
+# Each number of $X$ is used by all neurons: once for each column of $Y$. Each weight is used for all inputs:
+# once for each row of $X$. By lesson 01, the gradient of each is a *sum over its uses*. These sums are matrix
+# products again, as we will see.
 #
 # ## Definition
 #
@@ -52,11 +53,12 @@ def T(x):
 #
 # $$ Z_{ij} = \sum_{p=1}^{k} X_{ip} Y_{pj}. $$
 #
-# In formulas rows and columns are counted from 1, as in every book; in code, pictures and error messages from 0, as NumPy
-# counts. So $X_{23}$ is `X[1, 2]`.
+# In formulas rows and columns are counted from 1, as in every book. In code, pictures and error messages they
+# are counted from 0, as in NumPy. So $X_{23}$ is `X[1, 2]`.
 #
-# $G$ is the gradient of $Z$, so of shape $(n, m)$: $G_{ij} = \partial L / \partial Z_{ij}$. We look for
-# $\partial L / \partial X$, of shape $(n, k)$, and $\partial L / \partial Y$, of shape $(k, m)$. The claim:
+# $G$ is the gradient of $Z$, so of shape $(n, m)$: $G_{ij} = \partial L / \partial Z_{ij}$. We want
+# $\partial L / \partial X$, of shape $(n, k)$, and $\partial L / \partial Y$, of shape $(k, m)$. The result
+# will be:
 #
 # $$ \frac{\partial L}{\partial X} = G Y^\top, \qquad \frac{\partial L}{\partial Y} = X^\top G. $$
 
@@ -68,10 +70,10 @@ def T(x):
 #    Z = XY = \begin{pmatrix} 5 & 4 \\ 17 & 3 \end{pmatrix}, \quad
 #    G = \begin{pmatrix} 1 & 0 \\ 2 & -1 \end{pmatrix}. $$
 #
-# Take one number, $X_{23} = 3$ (row 2, column 3; in code `X[1, 2]`). Where is it used? In row 2 of $Z$ only: in $Z_{21}$,
-# multiplied by $Y_{31} = 5$, and in $Z_{22}$, multiplied by $Y_{32} = 1$. So its gradient is
-# $G_{21} \cdot 5 + G_{22} \cdot 1 = 2 \cdot 5 - 1 = 9$: row 2 of $G$ times row 3 of $Y$. And rows times rows is what
-# $G Y^\top$ computes:
+# Take one number, $X_{23} = 3$ (row 2, column 3; in code `X[1, 2]`). Where is it used? In row 2 of $Z$ only:
+# in $Z_{21}$, multiplied by $Y_{31} = 5$, and in $Z_{22}$, multiplied by $Y_{32} = 1$. So its gradient is
+# $G_{21} \cdot 5 + G_{22} \cdot 1 = 2 \cdot 5 - 1 = 9$: row 2 of $G$ times row 3 of $Y$. And rows times rows
+# is what $G Y^\top$ computes:
 #
 # $$ G Y^\top = \begin{pmatrix} 1 & 2 & 5 \\ -2 & 4 & 9 \end{pmatrix}, \qquad
 #    X^\top G = \begin{pmatrix} 1 & 0 \\ 4 & -1 \\ 6 & -3 \end{pmatrix}. $$
@@ -92,7 +94,7 @@ print("X[1, 2] nudged:", round(slope, 6))
 assert abs(slope - 9) < 1e-6
 
 # %% [markdown]
-# As a picture, with rows and columns counted from 0, as NumPy counts them:
+# The same as a picture, with rows and columns counted from 0, as in NumPy:
 
 # %%
 figure = Figure(figsize=(7, 2.9), layout="constrained")
@@ -117,28 +119,33 @@ for axes, (title, numbers, (row, column)) in zip(
 panels[0].set_ylabel("row", fontsize=9)
 show(
     figure,
-    "X[1, 2] is used in row 1 of the product, with Y's row 2: its gradient is that row of G times that row of Y.",
+    "X[1, 2] is used in row 1 of the product, with Y's row 2: "
+    "its gradient is that row of G times that row of Y.",
 )
 
 # %% [markdown]
 # ## Derivation with indices
 #
-# First the local derivative. In $Z_{ij} = \sum_p X_{ip} Y_{pj}$ the entry $X_{ab}$ occurs only if $i = a$, in the term with
-# $p = b$. There it is multiplied by $Y_{bj}$:
+# First the local derivative. In $Z_{ij} = \sum_p X_{ip} Y_{pj}$ the entry $X_{ab}$ occurs only if $i = a$, in
+# the term with $p = b$. There it is multiplied by $Y_{bj}$:
 #
-# $$ \frac{\partial Z_{ij}}{\partial X_{ab}} = \begin{cases} Y_{bj} & \text{if } i = a \\ 0 & \text{else.} \end{cases} $$
+# $$ \frac{\partial Z_{ij}}{\partial X_{ab}}
+#    = \begin{cases} Y_{bj} & \text{if } i = a \\ 0 & \text{else.} \end{cases} $$
 #
-# Then the chain rule of lesson 02, the sum over everything made from $X_{ab}$. Of the sum over $i$ only $i = a$ is left:
+# Then apply the chain rule of lesson 02, the sum over everything computed from $X_{ab}$. In the sum over $i$
+# only $i = a$ remains:
 #
 # $$ \frac{\partial L}{\partial X_{ab}} = \sum_{i, j} G_{ij} \frac{\partial Z_{ij}}{\partial X_{ab}}
 #    = \sum_j G_{aj} Y_{bj} = \sum_j G_{aj} (Y^\top)_{jb} = (G Y^\top)_{ab}. $$
 #
 # In the same way, $Y_{ab}$ occurs only if $j = b$, in the term with $p = a$, multiplied by $X_{ia}$:
 #
-# $$ \frac{\partial L}{\partial Y_{ab}} = \sum_i G_{ib} X_{ia} = \sum_i (X^\top)_{ai} G_{ib} = (X^\top G)_{ab}. $$
+# $$ \frac{\partial L}{\partial Y_{ab}}
+#    = \sum_i G_{ib} X_{ia} = \sum_i (X^\top)_{ai} G_{ib} = (X^\top G)_{ab}. $$
 #
-# `np.einsum` lets you write such sums as they stand: name the axes, and what is not named in the result is summed over. Then
-# the backward is the forward with letters exchanged. *The gradient's letters change places with the argument's.*
+# `np.einsum` computes such sums from their indices: name the axes, and every axis that the result does not
+# name is summed over. The backward is then the forward with two sets of letters swapped: *the gradient's
+# letters and the argument's letters change places.*
 
 # %%
 assert np.allclose(np.einsum("ip,pj->ij", X, Y), X @ Y)
@@ -149,9 +156,9 @@ print("ip,pj->ij forward;   ij,pj->ip for X;   ip,ij->pj for Y")
 # %% [markdown]
 # ## The shape trick, and where it misleads
 #
-# Nobody remembers where the transposes go. Most people find out from the shapes: the gradient of $X$ is made of $G$ and $Y$,
-# and it must have the shape of $X$. Let a program try all eight products of $G$ or $G^\top$ with $Y$ or $Y^\top$, in both
-# orders.
+# Nobody remembers where the transposes go. Most people work it out from the shapes: the gradient of $X$ is a
+# product of $G$ and $Y$, and it must have the shape of $X$. Let a program try all eight products of $G$ or
+# $G^\top$ with $Y$ or $Y^\top$, in both orders.
 
 
 # %%
@@ -164,7 +171,7 @@ def candidates(g, y):
 
 
 def fitting(n, k, m):
-    """(name, is it right?) of each product that has the shape of X."""
+    """List (name, whether it is right) of each product that has the shape of X."""
     rng = np.random.default_rng(0)
     g, y = rng.standard_normal((n, m)), rng.standard_normal((k, m))
     return [
@@ -184,18 +191,18 @@ assert [len(fitting(*sizes)) for sizes in ((2, 3, 4), (3, 3, 4), (3, 3, 3))] == 
 assert sum(right for _, right in fitting(3, 3, 3)) == 1
 
 # %% [markdown]
-# With three different sizes one product fits, and it is right. With square matrices all eight fit, and seven of them are
-# wrong without a sound. Attention (lesson 08) is full of square matrices: the scores of a sequence with itself. So use the
-# trick with **all sizes different**, and let gradcheck look at square ones.
+# With three different sizes one product fits, and it is right. With square matrices all eight fit, and seven
+# of them are wrong without an error. Attention (lesson 08) is full of square matrices: it compares a sequence
+# with itself. So use the trick with **all sizes different**, and run gradcheck on square ones.
 #
-# Two more things which shapes cannot see: a factor (a mean that should be a sum), and a symmetric $Y$, for which $Y^\top$ and
-# $Y$ are the same. Test with random numbers.
+# Shapes cannot show two more mistakes: a wrong factor (a mean that should be a sum), and a symmetric $Y$, for
+# which $Y^\top$ and $Y$ are the same. Test with random numbers.
 
 # %% [markdown]
 # ## Vectors
 #
-# With a vector on one side, one axis of the result is missing. Give the vector an axis of length 1, use the rule for
-# matrices, and take the axis away again:
+# With a vector on one side, one axis of the result is missing. Give the vector an axis of length 1, use the
+# rule for matrices, and take the axis away again:
 #
 # | forward | shapes | gradient of the first | gradient of the second |
 # | --- | --- | --- | --- |
@@ -204,11 +211,12 @@ assert sum(right for _, right in fitting(3, 3, 3)) == 1
 # | $u Y$ | $(k)(k,m) \to (m)$ | $Y g$ | $u g^\top$, an outer product |
 # | $u \cdot v$ | $(k)(k) \to ()$ | $g v$ | $g u$ |
 #
-# The outer product $g v^\top$ has entry $g_i v_j$: $X_{ij}$ is used once, in $y_i$, where it meets $v_j$. NumPy's trap here
-# is that `.T` of a vector is the same vector. `np.outer(g, v)` or `g[:, None] * v` says what is meant.
+# The outer product $g v^\top$ has entry $g_i v_j$: $X_{ij}$ is used once, in $y_i$, where it is multiplied by
+# $v_j$. NumPy's trap here is that `.T` of a vector is the same vector. Write `np.outer(g, v)` or
+# `g[:, None] * v`.
 #
-# The cell below checks the table. As in lessons 01 and 02, `gradcheck` takes a pair (forward, backward) and the inputs: it
-# draws a random $g$, calls `backward(g, *inputs)` and compares each gradient with nudging.
+# The cell below checks the table. As in lessons 01 and 02, `gradcheck` takes a pair (forward, backward) and
+# the inputs: it draws a random $g$, calls `backward(g, *inputs)` and compares each gradient with nudging.
 
 # %%
 rng = np.random.default_rng(0)
@@ -223,10 +231,10 @@ assert v.T.shape == v.shape
 # %% [markdown]
 # ## Batches
 #
-# With more than two axes, `@` multiplies the matrices in the **last two** and takes all axes before as a batch:
-# $(B, n, k) @ (B, k, m)$ is $B$ products, one beside the other. They have nothing to do with each other, so backward is the
-# same formula for each. Only the transpose must leave the batch alone: `swapaxes(-1, -2)`, or `.mT`. The property `.T`
-# reverses *all* axes.
+# With more than two axes, `@` multiplies the matrices in the **last two** and treats all axes before them as
+# a batch: $(B, n, k) @ (B, k, m)$ is $B$ separate products. No product affects another, so backward uses the
+# same formula for each. Only the transpose must not touch the batch axes: use `swapaxes(-1, -2)` or `.mT`.
+# The property `.T` reverses *all* axes.
 #
 # ### The program that breaks: `.T` on a batch
 
@@ -243,15 +251,16 @@ assert not np.allclose(silent, g_cube @ T(cube))
 # %% [markdown]
 # ### Batches that broadcast
 #
-# The axes of the batch follow the rules of lesson 02: a length of 1, or no axis at all, is repeated. Take shapes
+# The batch axes follow the rules of lesson 02: an axis of length 1, or a missing one, is repeated. Take
+# shapes
 #
 # $$ (2, 1, 3, 4) @ (5, 4, 2) \to (2, 5, 3, 2). $$
 #
-# Each of the 2 matrices of $X$ meets each of the 5 of $Y$. So each was used several times, and its gradients add up. First
-# the formula for each of the ten products, then lesson 02's `unbroadcast`:
+# Each of the 2 matrices of $X$ is multiplied with each of the 5 of $Y$. So each is used several times, and
+# its gradients add up. First apply the formula to each of the ten products, then lesson 02's `unbroadcast`:
 #
-# - $G Y^\top$ has shape (2, 5, 3, 4). $X$ was repeated along axis 1: sum over it, and keep it as length 1.
-# - $X^\top G$ has shape (2, 5, 4, 2). $Y$ had no axis 0: sum over it, and it is gone.
+# - $G Y^\top$ has shape (2, 5, 3, 4). $X$ was repeated along axis 1: sum over it and keep it with length 1.
+# - $X^\top G$ has shape (2, 5, 4, 2). $Y$ had no axis 0: sum over it and drop it.
 
 
 # %%
@@ -279,24 +288,24 @@ for left, right in (
 # %% [markdown]
 # ## A linear layer
 #
-# A layer with weights and bias, in PyTorch's convention: the weight has a *row* for each neuron, so its shape is (out, in),
-# and
+# This is a layer with weights and bias, in PyTorch's convention. The weight has a *row* for each neuron, so
+# its shape is (out, in), and
 #
-# $$ y = x W^\top + b, \qquad x: (N, \text{in}), \quad W: (\text{out}, \text{in}), \quad b: (\text{out},), \quad
-#    y: (N, \text{out}). $$
+# $$ y = x W^\top + b, \qquad x: (N, \text{in}), \quad W: (\text{out}, \text{in}), \quad
+#    b: (\text{out},), \quad y: (N, \text{out}). $$
 #
-# We need no new derivation. Let $g$, of shape (N, out), be the gradient of $y$. The product is $x$ times $W^\top$, so by the
-# first rule $x$ gets $g (W^\top)^\top = g W$. $W^\top$ gets $x^\top g$, so $W$ gets its transpose, $g^\top x$. And $b$ was
-# copied into each row, so it gets the sum over the rows:
+# We need no new derivation. Let $g$, of shape (N, out), be the gradient of $y$. The product is $x$ times
+# $W^\top$, so by the first rule $x$ gets $g (W^\top)^\top = g W$. $W^\top$ gets $x^\top g$, so $W$ gets its
+# transpose, $g^\top x$. And $b$ was copied into each row, so it gets the sum over the rows:
 #
 # $$ \frac{\partial L}{\partial x} = g W, \qquad \frac{\partial L}{\partial W} = g^\top x, \qquad
 #    \frac{\partial L}{\partial b} = \sum_{\text{rows}} g. $$
 #
-# Check the shapes: (N, out)(out, in) = (N, in); (out, N)(N, in) = (out, in). The sum over the $N$ uses of each weight sits
-# inside the product $g^\top x$.
+# Check the shapes: (N, out)(out, in) = (N, in); (out, N)(N, in) = (out, in). The product $g^\top x$ contains
+# the sum over the $N$ uses of each weight.
 #
-# If $x$ has more axes, (batch, time, in), then all of them but the last are rows: $N$ is batch times time. Flatten them, and
-# put them back at the end.
+# If $x$ has more axes, (batch, time, in), then all of them but the last are rows: $N$ is batch times time.
+# Flatten them, and restore them at the end.
 
 
 # %%
@@ -315,19 +324,21 @@ for shape in ((3, 4), (2, 3, 4), (4,)):
     print("x of shape", shape, "is right")
 
 # %% [markdown]
-# ## Transposes of any axes
+# ## Permutations of axes
 #
-# `permute(x, axes)` puts the axes into another order: axis $i$ of the result is axis `axes[i]` of $x$. No number changes,
-# each is moved. So backward moves each gradient back to where its number came from: it permutes $g$ by the **inverse** order,
+# `permute(x, axes)` puts the axes into another order: axis $i$ of the result is axis `axes[i]` of $x$. The
+# elements only move; none changes. So backward moves each gradient back to the position its element came
+# from: it permutes $g$ by the **inverse** order,
 #
 # $$ \text{inverse}[\text{axes}[i]] = i. $$
 #
-# `np.argsort(axes)` computes just that: it says at which place of `axes` the 0 stands, then the 1, and so on.
+# `np.argsort(axes)` computes this inverse: it returns the position of 0 in `axes`, then the position of 1,
+# and so on.
 #
 # ### The program that breaks, on cubes only: permuting by the same axes again
 #
-# For a swap of two axes the inverse is the swap itself, so a test with swaps does not tell the two apart. (2, 0, 1) does, if
-# the array has the same length everywhere and so does not crash.
+# The inverse of a swap of two axes is the same swap, so a test with swaps cannot tell the two apart. (2, 0, 1)
+# can, in an array whose axes have the same length, where the wrong order raises no error.
 
 # %%
 axes = (2, 0, 1)
@@ -346,24 +357,26 @@ assert gradcheck((lambda x: np.transpose(x, axes), lambda g, x: np.transpose(g, 
 # %% [markdown]
 # ## What it costs
 #
-# Each of the $n m$ entries of $XY$ is a sum of $k$ products: $k$ multiplications and $k - 1$ additions. The usual count is
+# Each of the $n m$ entries of $XY$ is a sum of $k$ products: $k$ multiplications and $k - 1$ additions. The
+# usual count is
 #
 # $$ \text{FLOPs}(X Y) = 2 n k m $$
 #
-# (FLOP: one operation on floating-point numbers). Backward does two products. $G Y^\top$ is (n, m)(m, k), $2nmk$, and
-# $X^\top G$ is (k, n)(n, m), $2knm$. **Backward costs twice the forward; a training step three times the forward.** For a
-# weight matrix with $P$ entries and $N$ rows of input that is $2PN$ forward, $4PN$ backward, $6PN$ in all. This is the "6" in
-# the estimate $6 N D$ for training a language model (Kaplan et al. 2020, section 2.1; there $N$ counts parameters and $D$
-# tokens).
+# (FLOP: one operation on floating-point numbers). Backward computes two products. $G Y^\top$ is (n, m)(m, k),
+# $2nmk$, and $X^\top G$ is (k, n)(n, m), $2knm$. **Backward costs twice the forward; a training step costs
+# three times the forward.** For a weight matrix with $P$ entries and $N$ rows of input that is $2PN$ forward,
+# $4PN$ backward, $6PN$ in all. This is the "6" in the estimate $6 N D$ for training a language model (Kaplan
+# et al. 2020, section 2.1; there $N$ counts parameters and $D$ tokens).
 #
-# The count is not the time. A processor does arithmetic faster than it fetches numbers. Elementwise operations, and a matrix
-# times a vector, touch each number once or twice. A product of two large matrices uses each number again and again: $2n^3$
-# operations on $3n^2$ numbers. So it is limited by arithmetic, and reaches a much higher rate. We measure it here.
+# The count is not the time. A processor does arithmetic faster than it loads numbers from memory. Elementwise
+# operations, and a matrix times a vector, use each number once or twice. A product of two large matrices uses
+# each number many times: $2n^3$ operations on $3n^2$ numbers. So its time depends on the arithmetic, and it
+# reaches a much higher rate. We measure it here.
 
 
 # %%
 def rate(n, m, rounds=5):
-    """Billions of operations a second of (n, n) @ (n, m), the best of some rounds."""
+    """Billions of operations a second for (n, n) @ (n, m), the best of some rounds."""
     a, b = np.ones((n, n), np.float32), np.ones((n, m), np.float32)
     repeat = max(1, int(2e6 / (n * n * m)))
     best = float("inf")
@@ -393,15 +406,17 @@ axes_.set_title("One large matrix product does far more arithmetic a second (mea
 axes_.legend(fontsize=9)
 show(
     figure,
-    "Operations a second by size: a product of two matrices soon runs at a high rate, a matrix times a vector far below it.",
+    "Operations a second by size: a product of two matrices soon runs at a high rate, "
+    "a matrix times a vector far below it.",
 )
 
 # %% [markdown]
 # ### Why two axes are better than three
 #
-# `x @ W.T` with $x$ of shape (batch, time, in) may be computed as `batch` small products, or as one product of (batch · time,
-# in). And in backward, the direct way to the gradient of $W$ is a product for each entry of the batch, then a sum over them:
-# `batch` matrices of the size of $W$, to be added up and thrown away. With flattened rows the sum happens inside one product.
+# `x @ W.T` with $x$ of shape (batch, time, in) can be computed as `batch` small products, or as one product
+# of (batch · time, in). The same holds for the gradient of $W$. The direct way computes a product for each
+# entry of the batch, `batch` matrices of the size of $W$, then adds them up and discards them. With flattened
+# rows the sum is part of one product.
 
 # %%
 batch, length, width = 32, 16, 256
@@ -430,14 +445,15 @@ def one():
 assert np.allclose(many(), one(), atol=1e-3)
 temporary = batch * width * width * 4
 print(
-    f"a product for each entry of the batch, then the sum: {best_time(many) * 1e3:.2f} ms, {temporary:,} bytes in between"
+    f"a product for each entry of the batch, then the sum: {best_time(many) * 1e3:.2f} ms, "
+    f"{temporary:,} temporary bytes"
 )
-print(f"one product over all rows: {best_time(one) * 1e3:.2f} ms, nothing in between")
+print(f"one product over all rows: {best_time(one) * 1e3:.2f} ms, no temporary bytes")
 assert temporary == 8_388_608
 
 # %% [markdown]
-# Flattening is free as long as the rows lie one after the other in memory: `reshape` then gives another view of the same
-# numbers. After a transpose they do not, and `reshape` copies.
+# Flattening costs nothing as long as the rows lie one after the other in memory: `reshape` then returns a
+# view of the same numbers. After a transpose they do not, and `reshape` copies.
 
 # %%
 flat, moved = x.reshape(-1, width), np.swapaxes(x, 0, 1).reshape(-1, width)
@@ -447,17 +463,17 @@ assert np.shares_memory(flat, x) and not np.shares_memory(moved, x)
 # %% [markdown]
 # ## The same in minigrad
 #
-# `minigrad/engine/rules.py` has the two rules of `np.matmul`. They return gradients that may still be stretched over the batch; the
-# engine undoes that for every rule alike. And where $Y$ is one matrix for the whole batch, the rule uses one product over all
-# rows.
+# `minigrad/engine/rules.py` has the two rules of `np.matmul`. They return gradients that may still be
+# stretched over the batch; the engine undoes that for every rule. Where $Y$ is one matrix for the whole
+# batch, the rule uses one product over all rows.
 
 # %%
 print(inspect.getsource(rules.matmul_x))
 print(inspect.getsource(rules.matmul_y))
 
 # %% [markdown]
-# `nn.Linear` holds a weight and a bias, and calls `F.linear`. The row of the permutation is `np.transpose`, with `inverse`
-# beside it.
+# `nn.Linear` holds a weight and a bias, and calls `F.linear`. The rule of the permutation is the row
+# `np.transpose` of the table; it calls `inverse`, printed below.
 
 # %%
 mg.manual_seed(0)
@@ -478,8 +494,8 @@ print(inspect.getsource(rules.inverse))
 # %% [markdown]
 # ## Gradient check
 #
-# Ours were checked as they came. Here are minigrad's rules with all kinds of shapes, vectors included, in the second order as
-# well (lesson 18): matrix products are where a transpose that is wrong only in the derivative's derivative would hide.
+# Our rules were checked above. Here are minigrad's rules with all kinds of shapes, vectors included. They are
+# checked in second order too (the derivative of the derivative, lesson 18), where a wrong transpose can hide.
 
 
 # %%
@@ -505,10 +521,10 @@ assert gradcheck(lambda x: x.permute(2, 0, 1), [leaf(3, 3, 3)])
 # %% [markdown]
 # ## Edge cases
 #
-# - **No inner axis.** (2, 0) @ (0, 3) is a (2, 3) matrix of zeros: sums of nothing. The gradients have shapes (2, 0) and (0,
-#   3).
+# - **No inner axis.** (2, 0) @ (0, 3) is a (2, 3) matrix of zeros: empty sums. The gradients have the shapes
+#   (2, 0) and (0, 3).
 # - **No rows.** An empty batch gives the weights a gradient of zeros.
-# - **Length 1.** (1, k) @ (k, m) is not stretched along its row axis; there `unbroadcast` has nothing to add up.
+# - **Length 1.** (1, k) @ (k, m) does not stretch the row axis, so `unbroadcast` has nothing to sum there.
 # - **The same matrix twice.** In $X X$ both rules apply, and the two gradients add up: $G X^\top + X^\top G$.
 
 # %%
@@ -526,18 +542,20 @@ assert np.allclose(x_m.grad.data, g @ x.T + x.T @ g)
 # %% [markdown]
 # ## Pitfalls: what learners ask
 #
-# **"Is `np.dot` the same as `@`?"** For vectors and matrices. With more axes `np.dot` multiplies *every* matrix of the first
-# with *every* one of the second. You will meet attention code that says `np.dot(Q, K.T)`: that is right for one sequence
-# only. For a batch it is wrong twice, since `.T` reverses all axes as well. Write `Q @ np.swapaxes(K, -1, -2)`.
+# **"Is `np.dot` the same as `@`?"** Yes for vectors and matrices. With more axes `np.dot` multiplies *every*
+# matrix of the first with *every* one of the second. You will meet attention code with `np.dot(Q, K.T)`: that
+# is right for one sequence only. For a batch it is wrong twice, since `.T` reverses all axes as well. Write
+# `Q @ np.swapaxes(K, -1, -2)`.
 #
-# **"Why is my bias' gradient of shape (time, out)?"** You summed over the first axis only. The bias was copied along *all*
-# axes but the last: sum over all of them.
+# **"Why does my bias' gradient have shape (time, out)?"** You summed over the first axis only. The bias was
+# copied along *all* axes but the last: sum over all of them.
 #
-# **"`W` or `W.T`?"** Two conventions are in use. With $y = x W$ the weight is (in, out); papers write it so, and GPT-2's
-# files hold it so. PyTorch's and minigrad's `Linear` holds (out, in). A square weight loads either way, and one of the two is
-# wrong.
+# **"`W` or `W.T`?"** There are two conventions. With $y = x W$ the weight is (in, out); papers use it, and so
+# do GPT-2's files. PyTorch's and minigrad's `Linear` uses (out, in). A square weight loads without an error
+# in the wrong one.
 #
-# **"`*` or `@`?"** `*` is entry by entry. Between a (3, 3) and a (3,), both run and return different things.
+# **"`*` or `@`?"** `*` multiplies element by element, `@` multiplies matrices. Between a (3, 3) and a (3,)
+# both run, with different results.
 
 # %%
 Q, K = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 5, 4))
@@ -567,12 +585,12 @@ print(g.shape, (g @ y.T).shape, (x.T @ g).shape)
 assert (g.shape, (g @ y.T).shape, (x.T @ g).shape) == ((5, 2), (5, 7), (7, 2))
 
 # %% [markdown]
-# ### Q2. $L$ is the sum of all entries of $X Y$, and row 1 of $Y$ is $(3, -1, 5)$. What is the gradient of $X_{11}$?
+# ### Q2. $L$ is the sum of all entries of $X Y$; row 1 of $Y$ is $(3, -1, 5)$. What is $X_{11}$'s gradient?
 #
 # <details><summary>Answer</summary>
 #
-# $G$ is all ones, so entry $(a, b)$ is the sum of row $b$ of $Y$: all rows of the gradient are alike. For $X_{11}$ it is
-# $3 - 1 + 5 = 7$.
+# $G$ is all ones, so entry $(a, b)$ of the gradient is the sum of row $b$ of $Y$: all its rows are equal. For
+# $X_{11}$ it is $3 - 1 + 5 = 7$.
 #
 # </details>
 
@@ -588,7 +606,8 @@ assert np.allclose(x.grad.data, [[7, 3]] * 4)
 #
 # <details><summary>Answer</summary>
 #
-# 0 stands at place 1, 1 at place 3, 2 at place 0, 3 at place 2: (1, 3, 0, 2).
+# In (2, 0, 3, 1), 0 is at position 1, 1 at position 3, 2 at position 0, 3 at position 2: the inverse is (1,
+# 3, 0, 2).
 #
 # </details>
 
@@ -604,7 +623,8 @@ assert np.zeros((4, 5, 6, 7)).transpose(2, 0, 3, 1).transpose(inverse).shape == 
 #
 # <details><summary>Answer</summary>
 #
-# $A_{ij}$ is multiplied by $u_i v_j$, so it is the outer product: rows (3, 4, 5) and (6, 8, 10). It does not depend on $A$.
+# $A_{ij}$ is multiplied by $u_i v_j$, so it is the outer product: rows (3, 4, 5) and (6, 8, 10). It does not
+# depend on $A$.
 #
 # </details>
 
@@ -616,12 +636,13 @@ print(A_m.grad.tolist())
 assert np.allclose(A_m.grad.data, [[3, 4, 5], [6, 8, 10]])
 
 # %% [markdown]
-# ### Q5. A linear layer from 512 to 2,048 sees 32 sequences of 128 tokens. How many FLOPs forward, and in a training step?
+# ### Q5. A linear layer from 512 to 2,048 gets 32 sequences of 128 tokens. What does a training step cost?
 #
 # <details><summary>Answer</summary>
 #
-# There are 32 · 128 = 4,096 rows: $2 \cdot 4096 \cdot 512 \cdot 2048 = 8{,}589{,}934{,}592$, about 8.6 billion. Three times
-# that in all: 25.8 billion. (The bias adds 8 million more, a thousandth.)
+# There are 32 · 128 = 4,096 rows: $2 \cdot 4096 \cdot 512 \cdot 2048 = 8{,}589{,}934{,}592$, about 8.6
+# billion. That is the forward; the training step takes three times as many, 25.8 billion. (The bias adds 8
+# million to the forward, a thousandth.)
 #
 # </details>
 
@@ -630,7 +651,8 @@ assert np.allclose(A_m.grad.data, [[3, 4, 5], [6, 8, 10]])
 forward = 2 * 32 * 128 * 512 * 2048
 bias = 32 * 128 * 2048
 print(
-    f"{forward:,} forward, {3 * forward / 1e9:.1f} billion in all; the bias {bias:,}, a share of {bias / forward:.4f}"
+    f"{forward:,} forward, {3 * forward / 1e9:.1f} billion in all; "
+    f"the bias {bias:,}, a fraction of {bias / forward:.4f}"
 )
 assert forward == 8_589_934_592 and round(3 * forward / 1e9, 1) == 25.8
 assert 8e6 < bias < 9e6 and bias / forward < 1.1e-3
@@ -640,8 +662,9 @@ assert 8e6 < bias < 9e6 and bias / forward < 1.1e-3
 #
 # <details><summary>Answer</summary>
 #
-# The result has shape (8, 3, 6, 5). An entry of the first is used in each of the 3 products it takes part in, there once for
-# each of 5 columns: 15 times. One of the second: 8 products, 6 rows each: 48 times.
+# The result has shape (8, 3, 6, 5). An entry of the first takes part in 3 products, and in each it is used
+# once for each of 5 columns: 15 times. An entry of the second takes part in 8 products, with 6 rows each: 48
+# times.
 #
 # </details>
 
@@ -653,12 +676,13 @@ print((x @ y).shape, dx.max(), dy.max())
 assert (x @ y).shape == (8, 3, 6, 5) and (dx == 15).all() and (dy == 48).all()
 
 # %% [markdown]
-# ### Q7. Someone writes the gradient of $X$ as $Y^\top G$, and tests with $Y$ = `np.eye(3)` pass. Why? Which test finds it?
+# ### Q7. The gradient of $X$ is written $Y^\top G$, and tests with `np.eye(3)` pass. Why? Which test fails?
 #
 # <details><summary>Answer</summary>
 #
-# With the identity every order and every transpose gives $G$. Any random $Y$ finds it when all sizes are equal, and with
-# sizes that differ it does not even run: here $Y^\top G$ would be (4, 3)(2, 4).
+# With the identity as $Y$, every order and every transpose of $Y$ gives $G$. If all sizes are equal, any
+# random $Y$ shows the mistake. With different sizes the product does not even run: here $Y^\top G$ would be
+# (4, 3)(2, 4).
 #
 # </details>
 
@@ -677,28 +701,29 @@ assert refused
 # %% [markdown]
 # ## What was left out
 #
-# - **How a product is computed fast.** NumPy hands `@` to a BLAS library, which cuts the matrices into blocks that fit into
-#   the processor's caches. We take it as given.
-# - **Products with fewer operations** (Strassen 1969) exist, and are hardly used in training.
+# - **How a product is computed fast.** NumPy passes `@` to a BLAS library, which cuts the matrices into
+#   blocks that fit into the processor's caches. We do not look inside it.
+# - **Products with fewer operations** (Strassen 1969) exist, but are hardly used in training.
 # - **Convolutions** are matrix products in disguise. A Transformer has none.
-# - **Inverse, determinant, solve**: their rules stand in `minigrad/engine/rules.py` under "matrices as a whole".
+# - **Inverse, determinant, solve**: their rules are in `minigrad/engine/rules.py` under "matrices as a
+#   whole".
 #
 # ## Sources
 #
-# - NumPy reference, `numpy.matmul`, <https://numpy.org/doc/stable/reference/generated/numpy.matmul.html>: vectors, batches,
-#   and how it differs from `dot`.
-# - PyTorch documentation, `torch.nn.Linear`, <https://pytorch.org/docs/stable/generated/torch.nn.Linear.html>:
-#   $y = xA^T + b$.
+# - NumPy reference, `numpy.matmul`, <https://numpy.org/doc/stable/reference/generated/numpy.matmul.html>:
+#   vectors, batches, and how it differs from `dot`.
+# - PyTorch documentation, `torch.nn.Linear`,
+#   <https://pytorch.org/docs/stable/generated/torch.nn.Linear.html>: $y = xA^T + b$.
 # - M. B. Giles, *An extended collection of matrix derivative results for forward and reverse mode algorithmic
-#   differentiation*, Oxford University Computing Laboratory, report 08/01 (2008): the reverse mode of sums, products and
-#   more.
-# - J. Kaplan et al., *Scaling Laws for Neural Language Models*, arXiv:2001.08361 (2020), section 2.1: about $6N$ operations
-#   for each token.
+#   differentiation*, Oxford University Computing Laboratory, report 08/01 (2008): the reverse mode of sums,
+#   products and more.
+# - J. Kaplan et al., *Scaling Laws for Neural Language Models*, arXiv:2001.08361 (2020), section 2.1: about
+#   $6N$ operations for each token.
 #
 # ## Exercises
 #
 # You will write `outer_backward`, `matvec_backward`, `matmul_backward` for two matrices, `linear_backward`,
 # `permute_backward`, `batched_matmul_backward` with broadcasting, and `matmul_flops`.
 #
-# `python -m tutorials start 03` puts them into your own folder, as `my_minigrad/lesson03.py`, and
-# `python -m tutorials check 03` says how far you are.
+# `python -m tutorials start 03` copies the exercises to your own folder, as `my_minigrad/lesson03.py`.
+# `python -m tutorials check 03` tests what you wrote.
