@@ -13,7 +13,7 @@ import numpy as np
 
 
 def unbroadcast(g, shape):
-    """Sum g over the axes along which an array of `shape` was repeated to get g's shape. (Given, lesson 02.)"""
+    """Sum g over the axes along which an array of `shape` was repeated. (Given, from lesson 02.)"""
     g = g.sum(axis=tuple(range(g.ndim - len(shape))))
     return g.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True)
 
@@ -71,7 +71,7 @@ def permute_backward(g, axes):
 
 
 def batched_matmul_backward(g, x, y):
-    """The gradients of z = x @ y: matrices in the last two axes, a batch in the axes before, if there are any.
+    """The gradients of z = x @ y: matrices in the last two axes, a batch in any axes before.
 
     The batch axes broadcast: (2, 1, 3, 4) @ (5, 4, 2) -> (2, 5, 3, 2).
     g: of the shape of z; x: (..., n, k); y: (..., k, m)  ->  the tuple (gradient of x, gradient of y)
@@ -84,7 +84,7 @@ def batched_matmul_backward(g, x, y):
 
 
 def matmul_flops(x_shape, y_shape):
-    """Count the operations of a matrix product: n k m multiplications and n k m additions for (n, k) @ (k, m).
+    """Count the operations of a matrix product: n k m multiplications and additions for (n, k) @ (k, m).
 
     x_shape, y_shape: shapes of at least two axes, whose batch axes broadcast (np.broadcast_shapes)
     ->  the tuple (forward, backward) of integers; backward: both gradients, without the sums over stretched

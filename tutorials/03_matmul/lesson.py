@@ -337,8 +337,8 @@ for shape in ((3, 4), (2, 3, 4), (4,)):
 #
 # ### The program that breaks, on cubes only: permuting by the same axes again
 #
-# The inverse of a swap of two axes is the same swap, so a test with swaps cannot tell the two apart. (2, 0, 1)
-# can, in an array whose axes have the same length, where the wrong order raises no error.
+# The inverse of a swap of two axes is the same swap, so a test with swaps cannot tell the two apart. (2,
+# 0, 1) can, in an array whose axes have the same length, where the wrong order raises no error.
 
 # %%
 axes = (2, 0, 1)
