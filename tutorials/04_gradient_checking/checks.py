@@ -11,13 +11,20 @@ lesson = Checks()
 relative_error = lesson.exercise(
     "relative_error",
     hints=(
-        "An entry whose gradient is truly 0 is measured as 1e-12. What should it be compared with, so that this counts as "
-        "right?",
-        "One difference for the whole array, the largest; one scale for the whole array, the largest of the floor and of "
-        "all sizes in a and n.",
+        (
+            "An entry whose gradient is truly 0 is measured as 1e-12. What must you divide by, so that this "
+            "counts as right?"
+        ),
+        (
+            "Take the largest difference of the whole array, and divide it by one scale: the largest of "
+            "floor, all |a_i| and all |n_i|."
+        ),
         "np.abs(a - n).max() divided by max(floor, np.abs(a).max(), ...).",
     ),
-    why="Each gradient check in this project ends in this number; a bad definition of it either cries wolf or sleeps.",
+    why=(
+        "Each gradient check in this project ends in this number; with a bad definition it either cries wolf "
+        "or sleeps."
+    ),
 )
 
 
@@ -26,7 +33,7 @@ def _(my, rng):
     return my.relative_error(rng.standard_normal((3, 4)), rng.standard_normal((3, 4)))
 
 
-@relative_error.check("an entry that is truly 0 and measured as 1e-12")
+@relative_error.check("an entry that is truly 0 and is measured as 1e-12")
 def _(my, rng):
     with np.errstate(all="ignore"):
         return my.relative_error(np.array([0.0, 2.0]), np.array([1e-12, 2.5]))
@@ -41,7 +48,7 @@ def _(my, rng):
         ]
 
 
-@relative_error.check("all claimed gradients are zero, or too small: the size of n counts as well")
+@relative_error.check("a is zero, or too small: the size of n counts as well")
 def _(my, rng):
     return [
         my.relative_error(np.zeros(2), np.array([3.0, -4.0])),
@@ -50,12 +57,17 @@ def _(my, rng):
 
 
 relative_error.wrong(
-    "Each entry is divided by its own size, so an entry that is truly 0 is infinitely wrong. Take one scale for the whole "
-    "array.",
+    (
+        "Each entry is divided by its own size, so an entry that is truly 0 counts as 100 % wrong. Take one "
+        "scale for the whole array."
+    ),
     body="return (np.abs(a - n) / np.maximum(floor * 1e-12, np.maximum(np.abs(a), np.abs(n)))).max()",
 )
 relative_error.wrong(
-    "Without the floor a gradient that is 0 everywhere is divided by its own rounding errors. The scale is at least floor.",
+    (
+        "Without the floor a gradient that is 0 everywhere is divided by its own rounding errors. The scale "
+        "is at least floor."
+    ),
     "max(floor, np.abs(a).max(), np.abs(n).max())",
     "max(np.abs(a).max(), np.abs(n).max())",
 )
@@ -65,17 +77,23 @@ relative_error.wrong(
     "np.abs(a - n).mean()",
 )
 relative_error.wrong(
-    "Differences can be negative, and the largest of them may then be far from the worst. Take sizes first: np.abs.",
+    (
+        "Differences can be negative, and the worst may be the most negative one. Take absolute values "
+        "first: np.abs."
+    ),
     "np.abs(a - n).max()",
     "(a - n).max()",
 )
 relative_error.wrong(
-    "Only the claimed gradient sets the scale: where it is all zeros, the error explodes. The measured one counts, too.",
+    "Only a sets the scale: if a is all zeros, the error becomes huge. n counts, too.",
     "max(floor, np.abs(a).max(), np.abs(n).max())",
     "max(floor, np.abs(a).max())",
 )
 relative_error.wrong(
-    "This is the absolute error. Divide by the scale, so that gradients of 1000 and of 0.01 are judged alike.",
+    (
+        "This is the absolute error. Divide by the scale, so that gradients of 1000 and of 0.01 are judged "
+        "by the same measure."
+    ),
     body="return np.abs(a - n).max()",
 )
 
@@ -85,10 +103,13 @@ numerical_gradient = lesson.exercise(
     "numerical_gradient",
     hints=(
         "Which entries of x may differ between the two evaluations that give one entry of the gradient?",
-        "For each index: remember x[index], set it to kept + h, evaluate; to kept - h, evaluate; put kept back; divide by 2h.",
+        (
+            "For each index: remember x[index], set it to kept + h, evaluate; to kept - h, evaluate; restore "
+            "kept; divide by 2h."
+        ),
         "for index in np.ndindex(x.shape): kept = x[index]; ... gradient[index] = (up - down) / (2 * h).",
     ),
-    why="It knows nothing of calculus, so it cannot share your mistakes: the most honest witness that a backward can have.",
+    why="It uses only the forward, not your derivation, so it cannot repeat a mistake in the derivation.",
 )
 
 
@@ -97,7 +118,7 @@ def _(my, rng):
     return my.numerical_gradient(lambda x: np.sin(x).sum(), rng.standard_normal(5))
 
 
-@numerical_gradient.check("a matrix whose entries all count differently, and a single number")
+@numerical_gradient.check("a matrix whose entries all have different slopes, and a single number")
 def _(my, rng):
     w = rng.standard_normal((3, 4))
     return [
@@ -116,7 +137,7 @@ def _(my, rng):
     return my.numerical_gradient(lambda x: x[0, 0] * x[0, 1] * x[1, 0] + x[1, 1], rng.standard_normal((2, 2)))
 
 
-@numerical_gradient.check("x is as it was, to the last bit, tiny numbers too")
+@numerical_gradient.check("x is unchanged to the last bit, tiny numbers too")
 def _(my, rng):
     x = np.array([1e-22, 0.3, 1e-12, 5.0])
     before = x.copy()
@@ -125,8 +146,10 @@ def _(my, rng):
 
 
 numerical_gradient.wrong(
-    "This is the forward difference, whose error is of the order of h. Step to both sides and divide by 2h: the error falls "
-    "to h squared.",
+    (
+        "This is the forward difference, whose error is of the order of h. Step to both sides and divide by "
+        "2h: then the error is of the order of h squared."
+    ),
     body="""
 gradient = np.zeros_like(x)
 start = f(x)
@@ -144,29 +167,35 @@ numerical_gradient.wrong(
     "h",
 )
 numerical_gradient.wrong(
-    "After its turn an entry is left moved, so the next slopes are measured at another place (and the caller's x has "
-    "changed). "
-    "Put the old number back.",
+    (
+        "You do not restore an entry after moving it, so the next slopes are measured at another point (and "
+        "the caller's x has changed). Write the old number back."
+    ),
     "x[index] = kept\n",
     "pass\n",
 )
 numerical_gradient.wrong(
-    "Adding h back is not the same as putting the old number back: x - h has no room for the digits of a tiny x. Store it "
-    "and write it back.",
+    (
+        "Adding h back is not exact: x - h has no room for the digits of a tiny x. Store the old number and "
+        "write it back."
+    ),
     "x[index] = kept\n",
     "x[index] += h\n",
 )
 numerical_gradient.wrong(
-    "The whole array is moved at once, so every entry gets the sum of all slopes. Move one entry at a time.",
+    "You move the whole array at once, so every entry gets the sum of all slopes. Move one entry at a time.",
     body="return np.full_like(x, (f(x + h) - f(x - h)) / (2 * h))",
 )
 numerical_gradient.wrong(
-    "range(len(x)) goes over the first axis only, so whole rows move together. np.ndindex(x.shape) names every single entry.",
+    (
+        "range(len(x)) goes over the first axis only, so whole rows move together. np.ndindex(x.shape) goes "
+        "over every entry."
+    ),
     "np.ndindex(x.shape)",
     "range(len(x))",
 )
 numerical_gradient.wrong(
-    "The sign is turned round: it is the value above minus the value below.",
+    "The sign is reversed: take the value above minus the value below.",
     "(up - down)",
     "(down - up)",
 )
@@ -177,10 +206,16 @@ best_step = lesson.exercise(
     "best_step",
     hints=(
         "You know the true slope. How far from it is each measured one?",
-        "Compute the size of the error for every step; np.argmin says where the smallest is; return the step there.",
+        (
+            "Compute the absolute error for every step; np.argmin gives the index of the smallest; return "
+            "that step."
+        ),
         "errors = [abs(... - slope) for h in steps]; return steps[np.argmin(errors)].",
     ),
-    why="A check with a wrong step, or in float32, blames right code: then it is the measurement that has to be mended.",
+    why=(
+        "A check with a wrong step, or in float32, reports errors in correct code: then you must fix the "
+        "measurement."
+    ),
 )
 
 
@@ -189,7 +224,7 @@ def _(my, rng):
     return float(my.best_step(np.sin, 1.0, np.cos(1.0), [1e-1, 1e-3, 1e-5, 1e-8, 1e-11]))
 
 
-@best_step.check("exp at 2, where a forward difference would like a smaller step")
+@best_step.check("exp at 2, where a forward difference needs a smaller step")
 def _(my, rng):
     return float(my.best_step(np.exp, 2.0, np.exp(2.0), np.array([1e-2, 3e-5, 1e-8, 1e-12])))
 
@@ -210,12 +245,12 @@ best_step.wrong(
     "np.argmax",
 )
 best_step.wrong(
-    "With a forward difference the best step is about 1e-8, not 1e-5. The central difference is asked for.",
+    "With a forward difference the best step is about 1e-8, not 1e-5. Use the central difference.",
     "(f(x + h) - f(x - h)) / (2 * h)",
     "(f(x + h) - f(x)) / h",
 )
 best_step.wrong(
-    "Errors have signs: the most negative one is not the smallest. Take its size with abs.",
+    "Errors have signs: the most negative one is not the smallest. Take absolute values with abs.",
     "abs((f(x + h) - f(x - h)) / (2 * h) - slope)",
     "(f(x + h) - f(x - h)) / (2 * h) - slope",
 )
@@ -225,12 +260,15 @@ best_step.wrong(
     "min(errors)",
 )
 best_step.wrong(
-    "This is the place of the best step in the list, not the step.",
+    "This is the index of the best step in the list, not the step.",
     "steps[np.argmin(errors)]",
     "np.argmin(errors)",
 )
 best_step.wrong(
-    "Smallest is not best: below the bottom of the V rounding takes over. Compare with the slope you are given.",
+    (
+        "The smallest step is not the best: for small steps the rounding error dominates. Compare with the "
+        "given slope."
+    ),
     body="return min(steps)",
 )
 
@@ -239,11 +277,16 @@ best_step.wrong(
 numerical_vjp = lesson.exercise(
     "numerical_vjp",
     hints=(
-        "numerical_gradient wants a function whose value is one number. How do g and y = f(x) make one number?",
-        "Make a function of x that returns the sum of g * f(x), and hand it to numerical_gradient, with h.",
+        (
+            "numerical_gradient wants a function whose value is one number. How do you get one number from g "
+            "and y = f(x)?"
+        ),
+        "Write a function of x that returns the sum of g * f(x), and pass it to numerical_gradient, with h.",
         "numerical_gradient(lambda x: (g * f(x)).sum(), x, h)",
     ),
-    why="It says what any backward must return, for a function of any shape, without ever building a Jacobian.",
+    why=(
+        "It computes what any backward must return, for a function of any shape, without building a Jacobian."
+    ),
 )
 
 
@@ -252,7 +295,7 @@ def _(my, rng):
     return my.numerical_vjp(np.tanh, rng.standard_normal((2, 3)), rng.standard_normal((2, 3)))
 
 
-@numerical_vjp.check("a product with a matrix: y has another shape than x")
+@numerical_vjp.check("a product with a matrix: y and x have different shapes")
 def _(my, rng):
     w = rng.standard_normal((3, 4))
     return my.numerical_vjp(lambda x: x @ w, rng.standard_normal((2, 3)), rng.standard_normal((2, 4)))
@@ -271,8 +314,10 @@ def _(my, rng):
 
 
 numerical_vjp.wrong(
-    "g does not occur: this is the gradient of the sum of the outputs, which is 0 for softmax and its kin, whatever the "
-    "backward is.",
+    (
+        "g does not occur: this is the gradient of the sum of the outputs. For softmax that is always 0, and "
+        "tests nothing."
+    ),
     "(g * f(x)).sum()",
     "f(x).sum()",
 )
@@ -287,12 +332,14 @@ numerical_vjp.wrong(
     ".mean()",
 )
 numerical_vjp.wrong(
-    "g is multiplied outside. That works only if each output depends on one input; g weighs the outputs, before they are "
-    "summed.",
+    (
+        "You multiply by g afterwards. That works only if each output depends on one input; multiply the "
+        "outputs by g, then sum."
+    ),
     body="return g * numerical_gradient(lambda x: f(x).sum(), x, h)",
 )
 numerical_vjp.wrong(
-    "Here y is squared: with g = y instead of the g that arrives, this is the gradient of the sum of y * y.",
+    "Here y is squared: with g = y instead of the given g, this is the gradient of the sum of y * y.",
     "(g * f(x)).sum()",
     "(f(x) * f(x)).sum()",
 )
@@ -303,12 +350,16 @@ check_backward = lesson.exercise(
     "check_backward",
     hints=(
         "Why would a backward of zeros pass for some functions if g were all ones?",
-        "Draw one g of y's shape; give backward a copy of it; compare shapes; compare numbers with numerical_vjp of the "
-        "same g.",
-        "found = backward(g.copy(), x); found.shape == x.shape and relative_error(found, numerical_vjp(forward, x, g)) <= "
-        "tolerance",
+        (
+            "Draw one g of y's shape; give backward a copy of it; compare shapes; compare the values with "
+            "numerical_vjp for the same g."
+        ),
+        (
+            "found = backward(g.copy(), x); found.shape == x.shape and relative_error(found, "
+            "numerical_vjp(forward, x, g)) <= tolerance"
+        ),
     ),
-    why="This is gradcheck, complete: with it you can trust a backward that you wrote five minutes ago.",
+    why="This is a complete gradcheck: with it you can trust a backward that you wrote five minutes ago.",
 )
 
 
@@ -333,7 +384,7 @@ def _(my, rng):
     ]
 
 
-@check_backward.check("zeros fail, where the outputs always sum to 0")
+@check_backward.check("zeros fail where the outputs always sum to 0")
 def _(my, rng):
     return bool(
         my.check_backward(lambda x: x - x.mean(), lambda g, x: np.zeros_like(x), rng.standard_normal(4), rng)
@@ -349,12 +400,12 @@ def _(my, rng):
     ]
 
 
-@check_backward.check("a wrong shape fails, even if broadcasting would forgive it")
+@check_backward.check("a wrong shape fails, even if it would broadcast")
 def _(my, rng):
     return bool(my.check_backward(np.sin, lambda g, x: (g * np.cos(x))[None], rng.standard_normal(4), rng))
 
 
-@check_backward.check("a backward that writes into g does not spoil the measurement")
+@check_backward.check("a backward that writes into g does not change the measurement")
 def _(my, rng):
     def writes(g, x):
         g *= np.cos(x)
@@ -364,29 +415,42 @@ def _(my, rng):
 
 
 check_backward.wrong(
-    "With ones as g you check the gradient of a sum, and a backward of zeros passes where outputs always sum to a constant. "
-    "Draw g at random.",
+    (
+        "With ones as g you check the gradient of a sum, and a backward of zeros passes where outputs always "
+        "sum to a constant. Draw g at random."
+    ),
     "rng.standard_normal(forward(x).shape)",
     "np.ones(forward(x).shape)",
 )
 check_backward.wrong(
-    "g is drawn twice, so two different functions are compared and right backwards fail. Draw it once, use it for both.",
+    (
+        "g is drawn twice, so two different functions are compared and right backwards fail. Draw it once, "
+        "use it for both."
+    ),
     "numerical_vjp(forward, x, g)",
     "numerical_vjp(forward, x, rng.standard_normal(g.shape))",
 )
 check_backward.wrong(
-    "The shape is not compared: NumPy broadcasts (1, 4) against (4,) and finds no difference. A gradient must have its "
-    "input's shape.",
+    (
+        "The shape is not compared: NumPy broadcasts (1, 4) against (4,) and finds no difference. A gradient "
+        "must have its input's shape."
+    ),
     "found.shape == x.shape and ",
     "",
 )
 check_backward.wrong(
-    "backward gets your g itself. One that writes into it changes what you measure with afterwards: give it a copy.",
+    (
+        "You pass backward your own g. A backward that writes into it changes what you measure with "
+        "afterwards: pass a copy."
+    ),
     "g.copy()",
     "g",
 )
 check_backward.wrong(
-    "The caller's tolerance is not used, or it is too kind: a gradient that is 0.1 % off is a mistake, not rounding.",
+    (
+        "The caller's tolerance is not used, or it is too large: a gradient that is 0.1 % off is a mistake, "
+        "not rounding."
+    ),
     "<= tolerance",
     "<= 1e-2",
 )
@@ -402,11 +466,19 @@ directional_error = lesson.exercise(
     "directional_error",
     hints=(
         "If x moves by h * v, how fast does the loss change, by the chain rule?",
-        "Measured: the central difference of the loss between x + h v and x - h v. Claimed: the sum of gradient * v.",
-        "measured = (loss(x + h * v) - loss(x - h * v)) / (2 * h); divide the size of the difference by max(1e-3, "
-        "np.linalg.norm(gradient)).",
+        (
+            "Measured: the central difference of the loss between x + h v and x - h v. Claimed: the sum of "
+            "gradient * v."
+        ),
+        (
+            "measured = (loss(x + h * v) - loss(x - h * v)) / (2 * h); divide the absolute difference by "
+            "max(1e-3, np.linalg.norm(gradient))."
+        ),
     ),
-    why="Two evaluations check the gradient of a million parameters at once; minigrad's fast mode does this for whole models.",
+    why=(
+        "Two evaluations check the gradient of a million parameters at once; minigrad's fast mode does this "
+        "for whole models."
+    ),
 )
 
 
@@ -416,7 +488,7 @@ def _(my, rng):
     return bool(my.directional_error(lambda x: np.sin(x).sum(), np.cos(x), x, v) < 1e-8)
 
 
-@directional_error.check("a wrong gradient: how wrong along v")
+@directional_error.check("a wrong gradient: the error along v")
 def _(my, rng):
     x, v = rng.standard_normal((2, 4, 3))
     return [
@@ -425,7 +497,7 @@ def _(my, rng):
     ]
 
 
-@directional_error.check("a step as large as 0.5, so that its own error shows")
+@directional_error.check("a step as large as 0.5, so that its truncation error shows")
 def _(my, rng):
     x, v = rng.standard_normal((2, 5))
     return my.directional_error(lambda x: np.exp(x).sum(), np.exp(x), x, v, h=0.5)
@@ -443,26 +515,26 @@ directional_error.wrong(
     "(loss(x + h * v) - loss(x)) / h",
 )
 directional_error.wrong(
-    "Between x - h v and x + h v lie 2h. Divide by that.",
+    "From x - h v to x + h v it is 2h. Divide by that.",
     "(2 * h)",
     "h",
 )
 directional_error.wrong(
-    "The difference is not put in relation to the gradient's size. Divide by its norm (at least 1e-3).",
+    "This is the absolute difference. Divide it by the norm of gradient (at least 1e-3).",
     body="return abs((loss(x + h * v) - loss(x - h * v)) / (2 * h) - (gradient * v).sum())",
 )
 directional_error.wrong(
-    "The size of the difference is asked for: without abs an error may come out negative and pass every bar.",
+    "Take the absolute difference: without abs an error may be negative and pass every tolerance.",
     "abs(measured - claimed)",
     "(measured - claimed)",
 )
 directional_error.wrong(
-    "v does not occur in what you claim. The slope along v is the sum of gradient * v.",
+    "The claimed slope does not use v. The slope along v is the sum of gradient * v.",
     "(gradient * v).sum()",
     "gradient.sum()",
 )
 directional_error.wrong(
-    "x is moved by h in every entry, not along v: x + h * v.",
+    "You move every entry of x by h. Move x along v: x + h * v.",
     "(loss(x + h * v) - loss(x - h * v))",
     "(loss(x + h) - loss(x - h))",
 )
@@ -478,11 +550,19 @@ find_kinks = lesson.exercise(
     "find_kinks",
     hints=(
         "In a smooth function the slopes just left and just right of x nearly agree. And at a corner?",
-        "Compute both one-sided slopes for all entries at once; compare the size of their difference with jump times max(1, "
-        "their mean's size).",
-        "left = (f(x) - f(x - h)) / h, right = (f(x + h) - f(x)) / h; np.abs(right - left) > jump * np.maximum(1, ...).",
+        (
+            "Compute both one-sided slopes for all entries at once. Compare their absolute difference with "
+            "jump * max(1, |their mean|)."
+        ),
+        (
+            "left = (f(x) - f(x - h)) / h, right = (f(x + h) - f(x)) / h; np.abs(right - left) > jump * "
+            "np.maximum(1, ...)."
+        ),
     ),
-    why="relu, max and abs are full of corners; a checker that cannot see them blames right code, and soon nobody believes it.",
+    why=(
+        "relu, max and abs have corners; a checker that does not recognise them reports errors in correct "
+        "code, and soon nobody believes it."
+    ),
 )
 
 
@@ -504,7 +584,7 @@ def _(my, rng):
     ]
 
 
-@find_kinks.check("a corner that bends down, and a small one below the bar")
+@find_kinks.check("a corner that bends down, and a small one below the threshold")
 def _(my, rng):
     return [
         my.find_kinks(lambda x: np.minimum(x, 0), np.array([0.0, 1.0])),
@@ -512,7 +592,7 @@ def _(my, rng):
     ]
 
 
-@find_kinks.check("another step and another bar")
+@find_kinks.check("another step and another threshold")
 def _(my, rng):
     x = np.array([0.0, 0.05, 0.2, 1.0])
     return [
@@ -523,7 +603,7 @@ def _(my, rng):
 
 
 find_kinks.wrong(
-    "Only corners that bend up are found: a slope may also fall. Compare the size of the difference, np.abs.",
+    "You find only corners that bend up: a slope may also fall. Compare the absolute difference, np.abs.",
     "np.abs(right - left) >",
     "right - left >",
 )
@@ -533,25 +613,34 @@ find_kinks.wrong(
     "left, right = f(x) - f(x - h), f(x + h) - f(x)",
 )
 find_kinks.wrong(
-    "Where a smooth function is steep, its slopes differ by more than the bar without any corner. Scale the bar with max(1, "
-    "the mean slope's size).",
+    (
+        "Where a smooth function is steep, its slopes differ by more than the threshold without any corner. "
+        "Scale the threshold with max(1, |mean slope|)."
+    ),
     "jump * np.maximum(1, np.abs(right + left) / 2)",
     "jump",
 )
 find_kinks.wrong(
-    "The bar shrinks with the slope: where the slope is almost 0, rounding errors alone look like corners. It is at least "
-    "jump * 1.",
+    (
+        "Your threshold shrinks with the slope: where the slope is almost 0, rounding errors look like "
+        "corners. The threshold is at least jump * 1."
+    ),
     "np.maximum(1, np.abs(right + left) / 2)",
     "np.abs(right + left) / 2",
 )
 find_kinks.wrong(
-    "The left slope is measured from x - h to x + h. Then it holds half of the right one, and only half of the jump is "
-    "left: use f(x) - f(x - h).",
+    (
+        "You measure the left slope from x - h to x + h. Then it contains half of the right slope, and you "
+        "see only half of the jump: use f(x) - f(x - h)."
+    ),
     "(f(x) - f(x - h)) / h",
     "(f(x + h) - f(x - h)) / (2 * h)",
 )
 find_kinks.wrong(
-    "This finds the places where x is 0. A function may bend elsewhere, not at 0, and near a corner the step straddles it too.",
+    (
+        "This finds the entries that are 0. A function may have its corner elsewhere, and an entry near a "
+        "corner counts as well."
+    ),
     body="return np.abs(x) < 0 * h + 1e-300",
 )
 
@@ -560,11 +649,17 @@ find_kinks.wrong(
 complex_step_gradient = lesson.exercise(
     "complex_step_gradient",
     hints=(
-        "Taylor's formula for f(x + ih): which part of the value holds f'(x)?",
-        "For each index: a complex copy of x, i h added to that entry, the imaginary part of f of it, divided by h.",
+        "In Taylor's formula for f(x + ih), which part of the value contains f'(x)?",
+        (
+            "For each index: a complex copy of x, i h added to that entry, the imaginary part of f of it, "
+            "divided by h."
+        ),
         "z = x.astype(complex); z[index] += 1j * h; gradient[index] = f(z).imag / h",
     ),
-    why="It is exact to the last digit, so it settles doubts that finite differences leave, for every smooth formula.",
+    why=(
+        "It is exact to the last digit for every smooth formula, so it decides where finite differences are "
+        "too inexact."
+    ),
 )
 
 
@@ -586,7 +681,7 @@ def _(my, rng):
     return my.complex_step_gradient(lambda x: (x**3).sum(), np.array([2.0, 1.0]), h=0.1)
 
 
-@complex_step_gradient.check("x is left as it was, and the result is real")
+@complex_step_gradient.check("x is unchanged, and the result is real")
 def _(my, rng):
     x = rng.standard_normal(3)
     before = x.copy()
@@ -605,7 +700,10 @@ complex_step_gradient.wrong(
     "f(z).imag",
 )
 complex_step_gradient.wrong(
-    "The imaginary steps pile up: each entry keeps its own while the next is moved. Take a fresh complex copy for each entry.",
+    (
+        "The imaginary steps accumulate: each entry keeps its step while the next is moved. Take a fresh "
+        "complex copy for each entry."
+    ),
     body="""
 gradient = np.zeros_like(x)
 z = x.astype(complex)
@@ -616,7 +714,7 @@ return gradient
 """,
 )
 complex_step_gradient.wrong(
-    "All entries are moved at once, so each gets the sum of all slopes. Move one at a time.",
+    "You move all entries at once, so each gets the sum of all slopes. Move one at a time.",
     body="return np.full_like(x, f(x + 1j * h).imag / h)",
 )
 complex_step_gradient.wrong(
@@ -625,7 +723,10 @@ complex_step_gradient.wrong(
     "x.copy()",
 )
 complex_step_gradient.wrong(
-    "This subtracts again, and with so small a step everything cancels: the digits that the complex step saves are lost.",
+    (
+        "This subtracts two values again, and with so small a step all digits cancel. Use the imaginary part "
+        "of one complex value."
+    ),
     body="""
 gradient = np.zeros_like(x)
 for index in np.ndindex(x.shape):
