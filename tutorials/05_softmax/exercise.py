@@ -1,6 +1,6 @@
 """Exercises of lesson 05: softmax and cross-entropy.
 
-Write each function where it says so; `python -m tutorials check 05` tests this file and explains.
+Write each function where it says so. `python -m tutorials check 05` tests this file and explains.
 NumPy is all you need. Later functions may call the ones before them.
 """
 
@@ -11,8 +11,8 @@ def softmax(x):
     """Softmax along the last axis.
 
     x: float array (..., C)  ->  array of the same shape; each row is positive and sums to 1.
-    Finite for any finite x, 1e4 too, without a warning. An entry may be -inf (impossible: its share is 0) as long as
-    its row has a finite one. x is left as it was.
+    Finite for any finite x, also 1e4, without a warning. An entry may be -inf (its probability is 0) if its
+    row has a finite entry. x is not changed.
     """
     # solution
     e = np.exp(x - x.max(axis=-1, keepdims=True))
@@ -24,8 +24,8 @@ def softmax_backward(g, y):
     """The gradient of x, where y = softmax(x).
 
     g: (..., C), the gradient of a loss with respect to y
-    y: (..., C), what softmax gave
-    ->  (..., C), the gradient of the loss with respect to x. g and y are left as they were.
+    y: (..., C), the result of softmax
+    ->  (..., C), the gradient of the loss with respect to x. g and y are not changed.
     """
     # solution
     return y * (g - (g * y).sum(axis=-1, keepdims=True))
@@ -33,7 +33,7 @@ def softmax_backward(g, y):
 
 
 def logsumexp(x):
-    """log of the sum of exp along the last axis.
+    """The logarithm of the sum of exp along the last axis.
 
     x: float array (..., C)  ->  (...), one number for each row: the last axis is gone.
     Finite for any finite x, without a warning.
@@ -48,8 +48,8 @@ def log_softmax(x):
     """The logarithm of softmax along the last axis.
 
     x: float array (..., C)  ->  array of the same shape.
-    Finite for any finite x: log_softmax of [0, 800] is [-800, 0], not [-inf, 0]. Exact also where x is very large: of
-    [1e16, 1e16 + 2] it is the same as of [0, 2].
+    Finite for any finite x: log_softmax of [0, 800] is [-800, 0], not [-inf, 0]. Exact for very large x, too:
+    [1e16, 1e16 + 2] gives the same as [0, 2].
     """
     # solution
     shifted = x - x.max(axis=-1, keepdims=True)
@@ -61,7 +61,7 @@ def log_softmax_backward(g, y):
     """The gradient of x, where y = log_softmax(x).
 
     g: (..., C), the gradient of a loss with respect to y
-    y: (..., C), what log_softmax gave: logarithms, not probabilities
+    y: (..., C), the result of log_softmax: logarithms, not probabilities
     ->  (..., C), the gradient of the loss with respect to x.
     """
     # solution
@@ -73,8 +73,8 @@ def cross_entropy(logits, targets, ignore_index=-100):
     """The mean of -log softmax(logits)[target] over the rows that have a target.
 
     logits: float array (N, C)
-    targets: (N,) whole numbers, each a class 0 .. C-1, or ignore_index: that row does not count, neither in the sum nor
-    in the number that divides it.
+    targets: (N,) integers, each a class 0 .. C-1, or ignore_index. A row with ignore_index counts neither in
+    the sum nor in the number of rows that divides it.
     ->  one number; 0.0 if no row has a target. Finite for any finite logits.
     """
     # solution
@@ -88,8 +88,8 @@ def cross_entropy_backward(logits, targets, ignore_index=-100):
     """The gradient of cross_entropy(logits, targets, ignore_index) with respect to the logits.
 
     logits: float array (N, C)
-    targets: (N,) whole numbers, classes or ignore_index
-    ->  (N, C). The rows that do not count get exactly 0. Finite for any finite logits.
+    targets: (N,) integers, classes or ignore_index
+    ->  (N, C). The rows without a target get exactly 0. Finite for any finite logits.
     """
     # solution
     rows = np.flatnonzero(targets != ignore_index)

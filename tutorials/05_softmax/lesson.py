@@ -3,15 +3,15 @@
 #
 # *Reading: 30 minutes. Exercises: 45 minutes. Needs: lessons 02, 04.*
 #
-# A network ends in a few real numbers. How do they become probabilities, what makes those probabilities wrong, and why is the
-# gradient of it all nothing more than *what was predicted minus what was true*?
+# A network ends in a few real numbers. How do they become probabilities? What goes wrong when a computer does
+# it? And why is the gradient simply *what was predicted minus what was true*?
 #
 # **You will be able to:**
 #
 # - compute softmax, log-sum-exp and cross-entropy by hand and in NumPy, for numbers of any size;
 # - derive the Jacobian of softmax, and from it a backward that never builds the Jacobian;
 # - say what the first loss of an untrained classifier must be, and what it tells you if it is not;
-# - explain why cross-entropy takes logits, and show what goes wrong when it is given probabilities;
+# - explain why cross-entropy takes logits, and show what goes wrong when it gets probabilities;
 # - handle ignored targets, label smoothing and temperature.
 
 # %%
@@ -27,18 +27,21 @@ rng = np.random.default_rng(5)
 np.set_printoptions(precision=4, suppress=True)
 
 # %% [markdown]
-# ## Intuition: from scores to shares
+# ## Intuition: from scores to probabilities
 #
-# Suppose a network must choose among three classes. Its last layer gives three numbers, $x = (2, 1, 0)$, called **logits**.
-# They may be negative and they add up to anything. From them we want probabilities: positive, with sum 1.
+# Suppose a network must choose among three classes. Its last layer gives three numbers, $x = (2, 1, 0)$,
+# called **logits**. Logits may be negative and may have any sum. We want to turn them into probabilities:
+# positive, with sum 1.
 #
-# Two steps do it. The exponential makes every number positive; dividing by the sum makes the sum 1. The exponential also
-# gives the logits a meaning: the ratio of two probabilities is $p_i / p_j = e^{x_i} / e^{x_j} = e^{x_i - x_j}$. So **a logit
-# that is higher by 1 means odds that are better by the factor** $e \approx 2.718$, wherever the two logits lie.
+# Two steps are enough. The exponential makes every number positive; dividing by the sum makes the sum 1. The
+# exponential also gives the logits a meaning: the ratio of two probabilities is
+# $p_i / p_j = e^{x_i} / e^{x_j} = e^{x_i - x_j}$. So **a logit that is higher by 1 means odds (the ratio of
+# two probabilities) that are better by the factor** $e \approx 2.718$, whatever the two logits are.
 #
-# What about the two simpler ideas? Dividing the logits by their sum fails as soon as one is negative. Taking the largest
-# ("argmax") gives an answer, but a tiny change of a logit changes nothing in that answer: its derivative is 0 almost
-# everywhere, and a network cannot learn from it. Softmax is a softened argmax with a useful derivative.
+# Two simpler ideas do not work. Dividing the logits by their sum fails as soon as one is negative. Taking the
+# index of the largest logit ("argmax") gives an answer, but a tiny change of a logit does not change that
+# answer: its derivative is 0 almost everywhere, and a network cannot learn from it. Softmax is a smooth
+# version of argmax with a useful derivative.
 
 # %%
 x = np.array([2.0, 1.0, 0.0])
@@ -50,14 +53,15 @@ assert np.allclose(p[:-1] / p[1:], np.e)
 # %% [markdown]
 # ## Definition
 #
-# Let $x$ be a row of $C$ logits. (Arrays have shape $(\ldots, C)$: the classes are the last axis, and every row is treated
-# alone.)
+# Let $x$ be a row of $C$ logits. (Arrays have shape $(\ldots, C)$: the classes are the last axis, and each
+# row is computed separately.)
 #
-# **Softmax** (the name is Bridle's, 1990) gives a row $y$ of the same shape:
+# **Softmax** (named by Bridle, 1990) gives a row $y$ of the same shape:
 #
 # $$y_i = \frac{e^{x_i}}{\sum_{k=0}^{C-1} e^{x_k}}$$
 #
-# **Log-sum-exp** is the logarithm of the denominator, one number for each row; the shape loses its last axis:
+# **Log-sum-exp** is the logarithm of the denominator, one number for each row, so the shape loses its last
+# axis:
 #
 # $$\mathrm{lse}(x) = \log \sum_{k=0}^{C-1} e^{x_k}$$
 #
@@ -65,21 +69,23 @@ assert np.allclose(p[:-1] / p[1:], np.e)
 #
 # $$\log y_i = x_i - \mathrm{lse}(x)$$
 #
-# **Cross-entropy** compares $N$ rows of logits with $N$ right answers $t_1, \ldots, t_N$, the *targets*, which are whole
-# numbers from 0 to $C - 1$. It is the mean of the negative logarithms of the probabilities that the right answers got, one
-# number:
+# **Cross-entropy** compares $N$ rows of logits with $N$ right answers $t_1, \ldots, t_N$, the *targets*,
+# which are integers from 0 to $C - 1$. It is one number, the mean of the negative logarithms of the right
+# answers' probabilities:
 #
-# $$L = -\frac{1}{N} \sum_{n=1}^{N} \log y_{n, t_n} = \frac{1}{N} \sum_{n=1}^{N} \left( \mathrm{lse}(x_n) - x_{n, t_n} \right)$$
+# $$L = -\frac{1}{N} \sum_{n=1}^{N} \log y_{n, t_n}
+#  = \frac{1}{N} \sum_{n=1}^{N} \left( \mathrm{lse}(x_n) - x_{n, t_n} \right)$$
 #
-# Why the logarithm? The probability of $N$ independent answers all being right is the *product* of the $y_{n,t_n}$. Its
-# logarithm is a sum, its negative is something to make small, and $1/N$ makes batches of different sizes comparable. A right
-# answer that got probability 1 costs 0; one that got 1/2 costs $\ln 2 = 0.6931$; one that got nearly 0 costs without bound.
+# Why the logarithm? The probability of $N$ independent answers all being right is the *product* of the
+# $y_{n,t_n}$. Its logarithm is a sum, the minus sign makes it a loss to minimize, and $1/N$ makes batches of
+# different sizes comparable. If the right answer gets probability 1, the loss is 0; for 1/2 it is
+# $\ln 2 = 0.6931$; towards 0 it grows without bound.
 
 # %% [markdown]
 # ## A worked example by hand
 #
-# Take $x = (0, \ln 2, \ln 5)$, chosen so that the exponentials are $1, 2, 5$ and everything comes out as a fraction. Their
-# sum is 8.
+# Take $x = (0, \ln 2, \ln 5)$, chosen so that the exponentials are $1, 2, 5$ and the results are fractions.
+# Their sum is 8.
 #
 # | | class 0 | class 1 | class 2 |
 # | --- | --- | --- | --- |
@@ -88,13 +94,14 @@ assert np.allclose(p[:-1] / p[1:], np.e)
 # | softmax $y$ | 1/8 = 0.125 | 2/8 = 0.25 | 5/8 = 0.625 |
 #
 # - log-sum-exp: $\ln 8 = 2.0794$.
-# - If the right answer is class 1, the loss is $-\ln 0.25 = \ln 4 = 1.3863$; or, without ever forming a probability,
-#   $\mathrm{lse} - x_1 = 2.0794 - 0.6931 = 1.3863$.
-# - The gradient of that loss will turn out to be $y$ minus a 1 at the right answer: $(0.125, -0.75, 0.625)$. Its sum is 0.
-# - Now a gradient that goes through softmax alone. Say $g = (1, 0, 0)$ arrives at $y$. The rule derived below is
-#   $y \cdot (g - s)$ with $s = \sum_i g_i y_i = 0.125$. It gives
-#   $(0.125 \cdot 0.875, 0.25 \cdot (-0.125), 0.625 \cdot (-0.125))$, which is $(0.109375, -0.03125, -0.078125)$. Its sum is
-#   0, too.
+# - If the right answer is class 1, the loss is $-\ln 0.25 = \ln 4 = 1.3863$; or, without computing a
+#   probability, $\mathrm{lse} - x_1 = 2.0794 - 0.6931 = 1.3863$.
+# - The gradient of that loss will be $y$ minus a 1 at the right answer: $(0.125, -0.75, 0.625)$. Its sum
+#   is 0.
+# - Now take the gradient through softmax alone. Suppose $g = (1, 0, 0)$ arrives at $y$. The rule derived
+#   below is $y \cdot (g - s)$ with $s = \sum_i g_i y_i = 0.125$. It gives
+#   $(0.125 \cdot 0.875, 0.25 \cdot (-0.125), 0.625 \cdot (-0.125))$, which is
+#   $(0.109375, -0.03125, -0.078125)$. Its sum is 0, too.
 
 # %%
 x = np.log([1.0, 2.0, 5.0])
@@ -112,37 +119,41 @@ assert np.allclose(through_softmax, [0.109375, -0.03125, -0.078125])
 print("softmax", y, " lse", lse.round(4), " loss", loss.round(4), " gradient", gradient)
 
 # %% [markdown]
-# ## Numbers of any size
+# ## Logits of any size
 #
-# The definition, typed as it stands, breaks on logits that real networks produce. `exp` of 710 is larger than any float64.
+# The definition, typed in as it is, fails on logits that real networks produce. `exp` of 710 is larger than
+# any float64.
 
 # %%
-with np.errstate(over="ignore", invalid="ignore"):  # without this line NumPy warns, and it is right to
+with np.errstate(over="ignore", invalid="ignore"):  # without this line NumPy prints a warning
     e = np.exp(np.array([1000.0, 1001.0, 1002.0]))
     print("exp", e, " softmax", e / e.sum())
 
 for dtype in (np.float32, np.float64):
     largest, smallest = np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal
     print(
-        f"{dtype.__name__}: exp(x) is infinite above {np.log(largest):.2f} and 0 below about {np.log(smallest):.2f}"
+        f"{dtype.__name__}: exp(x) is infinite above {np.log(largest):.2f} "
+        f"and 0 below about {np.log(smallest):.2f}"
     )
 
 # %% [markdown]
 # `inf / inf` is NaN. In float32, which networks use, a logit of 89 is enough.
 #
-# The cure is that softmax looks at differences only. Add any constant $c$ to all logits of a row:
+# The solution: softmax depends only on differences. Add any constant $c$ to all logits of a row:
 #
-# $$\frac{e^{x_i + c}}{\sum_k e^{x_k + c}} = \frac{e^c e^{x_i}}{e^c \sum_k e^{x_k}} = \frac{e^{x_i}}{\sum_k e^{x_k}}$$
+# $$\frac{e^{x_i + c}}{\sum_k e^{x_k + c}} = \frac{e^c e^{x_i}}{e^c \sum_k e^{x_k}}
+#  = \frac{e^{x_i}}{\sum_k e^{x_k}}$$
 #
-# Choose $c = -\max_k x_k$. Then the largest exponent is 0, so no exponential exceeds 1 and nothing overflows; and the sum is
-# at least $e^0 = 1$, so we never divide by 0. Exponentials of very negative numbers become 0, which is what they are to the
-# first 300 decimal places.
+# Choose $c = -\max_k x_k$. Then the largest exponent is 0, so no exponential exceeds 1 and nothing overflows.
+# The sum is at least $e^0 = 1$, so we never divide by 0. Exponentials of very negative numbers become 0,
+# which is right to the first 300 decimal places.
 #
-# Log-sum-exp has the same cure. Pulling $e^m$ out of the sum, with $m = \max_k x_k$:
+# Log-sum-exp has the same solution. Take $e^m$ out of the sum, with $m = \max_k x_k$:
 #
 # $$\mathrm{lse}(x) = \log \left( e^m \sum_k e^{x_k - m} \right) = m + \log \sum_k e^{x_k - m}$$
 #
-# The sum lies between 1 and $C$, so $\max x \le \mathrm{lse}(x) \le \max x + \ln C$: log-sum-exp is a softened maximum.
+# The sum lies between 1 and $C$, so $\max x \le \mathrm{lse}(x) \le \max x + \ln C$: log-sum-exp is a smooth
+# maximum.
 
 
 # %%
@@ -164,9 +175,9 @@ assert np.allclose(softmax(large), softmax(large - 1000))
 assert large.max() <= logsumexp(large) <= large.max() + np.log(3)
 
 # %% [markdown]
-# One more trap is left. Shifted softmax may give an exact 0 for a class that is far behind, and the logarithm of 0 is
-# $-\infty$. So log-softmax is not "log of softmax": it is computed as $x - \max x - \log \sum e^{x - \max x}$ and never
-# leaves the logarithm.
+# One trap remains. The shifted softmax may give an exact 0 for a class whose logit is far below the largest,
+# and the logarithm of 0 is $-\infty$. So do not compute log-softmax as "log of softmax". Compute
+# $x - \max x - \log \sum e^{x - \max x}$, which takes the logarithm of the sum only.
 
 
 # %%
@@ -187,27 +198,29 @@ assert log_softmax(far)[0] == -800
 #
 # ### Softmax: the Jacobian
 #
-# Each $y_i$ depends on *every* $x_j$, because all share the denominator. Write $S = \sum_k e^{x_k}$, so that
-# $y_i = e^{x_i} / S$. Two facts are needed: $\partial S / \partial x_j = e^{x_j}$, and $\partial e^{x_i} / \partial x_j$ is
-# $e^{x_i}$ if $i = j$, else 0. Let $\delta_{ij}$ be 1 if $i = j$, else 0. The quotient rule gives
+# Each $y_i$ depends on *every* $x_j$, because all have the same denominator. Write $S = \sum_k e^{x_k}$, so
+# that $y_i = e^{x_i} / S$. We need two facts: $\partial S / \partial x_j = e^{x_j}$, and
+# $\partial e^{x_i} / \partial x_j$ is $e^{x_i}$ if $i = j$, else 0. Let $\delta_{ij}$ be 1 if $i = j$,
+# else 0. The quotient rule gives
 #
 # $$\frac{\partial y_i}{\partial x_j} = \frac{\delta_{ij} e^{x_i} \cdot S - e^{x_i} \cdot e^{x_j}}{S^2}
 #  = \delta_{ij} \frac{e^{x_i}}{S} - \frac{e^{x_i}}{S} \frac{e^{x_j}}{S} = y_i (\delta_{ij} - y_j)$$
 #
-# On the diagonal stands $y_i (1 - y_i)$, off it $-y_i y_j$: if one logit rises, its own share rises and all others fall.
+# On the diagonal it is $y_i (1 - y_i)$, off the diagonal $-y_i y_j$: if one logit rises, its own probability
+# rises and all others fall.
 #
 # ### Softmax: the vjp
 #
-# Backward is given $g_i = \partial L / \partial y_i$ and must return $\partial L / \partial x_j$. By the chain rule, summing
-# over all ways from $x_j$ to $L$:
+# Backward takes $g_i = \partial L / \partial y_i$ and must return $\partial L / \partial x_j$. By the chain
+# rule, summing over all paths from $x_j$ to $L$:
 #
 # $$\frac{\partial L}{\partial x_j} = \sum_i g_i \frac{\partial y_i}{\partial x_j}
 #  = \sum_i g_i y_i \delta_{ij} - \sum_i g_i y_i y_j
 #  = y_j g_j - y_j \sum_i g_i y_i = y_j \Big( g_j - \sum_i g_i y_i \Big)$$
 #
-# The sum is the mean of $g$, weighted by the probabilities. Classes whose $g$ is above that mean get a positive gradient,
-# those below a negative one, each in proportion to its own probability. No $C \times C$ matrix is built: the cost is $C$
-# multiplications and a sum.
+# The sum is the mean of $g$, weighted by the probabilities. Classes whose $g$ is above that mean get a
+# positive gradient, those below it a negative one, each in proportion to its own probability. No $C \times C$
+# matrix is built: the cost is a few operations for each class.
 
 
 # %%
@@ -225,18 +238,19 @@ assert np.allclose(g @ jacobian, softmax_backward(g, y))
 assert np.allclose(jacobian.sum(axis=0), 0) and np.allclose(jacobian.sum(axis=1), 0)
 
 # %% [markdown]
-# Rows and columns of the Jacobian sum to 0. The columns, because the $y_i$ always sum to 1, so what one gains others lose.
-# The rows, because adding a constant to all logits changes nothing. Hence the gradient of the logits always sums to 0 in each
-# row: a check worth remembering.
+# Rows and columns of the Jacobian sum to 0. The columns do because the $y_i$ always sum to 1: what one gains,
+# the others lose. The rows do because adding a constant to all logits changes nothing. Hence the gradient of
+# the logits sums to 0 in each row, which is a useful check.
 #
 # ### Log-softmax
 #
 # First, the derivative of log-sum-exp is softmax:
 #
-# $$\frac{\partial \mathrm{lse}(x)}{\partial x_j} = \frac{1}{S} \frac{\partial S}{\partial x_j} = \frac{e^{x_j}}{S} = y_j$$
+# $$\frac{\partial \mathrm{lse}(x)}{\partial x_j} = \frac{1}{S} \frac{\partial S}{\partial x_j}
+#  = \frac{e^{x_j}}{S} = y_j$$
 #
-# With $\ell_i = x_i - \mathrm{lse}(x)$ it follows that $\partial \ell_i / \partial x_j = \delta_{ij} - y_j$, and for a
-# gradient $g$ that arrives at $\ell$
+# With $\ell_i = x_i - \mathrm{lse}(x)$ it follows that $\partial \ell_i / \partial x_j = \delta_{ij} - y_j$,
+# and for a gradient $g$ that arrives at $\ell$
 #
 # $$\frac{\partial L}{\partial x_j} = \sum_i g_i (\delta_{ij} - y_j) = g_j - y_j \sum_i g_i$$
 #
@@ -246,14 +260,15 @@ assert np.allclose(jacobian.sum(axis=0), 0) and np.allclose(jacobian.sum(axis=1)
 #
 # $$\frac{\partial L}{\partial x_j} = y_j - \delta_{jt}$$
 #
-# **Predicted minus true.** For $N$ rows and their mean, with $Y$ the softmax of all rows and $T$ the targets as one-hot rows,
-# both of shape $(N, C)$:
+# **Predicted minus true.** Now take $N$ rows and their mean. Let $Y$ be the softmax of all rows and $T$ the
+# targets as one-hot rows (a 1 at the target, 0 elsewhere), both of shape $(N, C)$:
 #
 # $$\frac{\partial L}{\partial X} = \frac{Y - T}{N}$$
 #
-# The long way round, through $-\log$ and then softmax, gives the same on paper: $-1/y_t$ arrives at $y_t$ and 0 elsewhere, so
-# $\sum_i g_i y_i = -1$ and $y_j (g_j + 1)$ is $y_j$ for $j \ne t$, and $y_t (1 - 1/y_t) = y_t - 1$ for $j = t$. On paper
-# $y_t$ cancels. In a computer it need not: if $y_t$ was rounded to 0, the long way multiplies 0 by infinity.
+# The longer calculation, through $-\log$ and then softmax, gives the same on paper: $-1/y_t$ arrives at $y_t$
+# and 0 elsewhere, so $\sum_i g_i y_i = -1$. Then $y_j (g_j + 1)$ is $y_j$ for $j \ne t$, and
+# $y_t (1 - 1/y_t) = y_t - 1$ for $j = t$. On paper $y_t$ cancels. In a computer it may not: if $y_t$ was
+# rounded to 0, the longer calculation multiplies 0 by infinity.
 
 # %%
 x, t = np.array([0.0, 800.0]), 0  # the network is sure, and wrong
@@ -268,14 +283,15 @@ assert (y - np.eye(2)[t]).tolist() == [-1, 1]
 # %% [markdown]
 # ## Code: cross-entropy and its backward
 #
-# Targets may be missing: a sentence shorter than the others in its batch is filled up with padding, and padding has no right
-# answer. By convention (PyTorch's) such targets hold a number that is no class, `ignore_index=-100`. They count neither in
-# the sum nor in the $N$ that divides it, and their logits get a gradient of exactly 0.
+# Targets may be missing. A sentence shorter than the others in its batch is filled up with padding, and
+# padding has no right answer. By PyTorch's convention such targets hold a number that is not a class,
+# `ignore_index=-100`. They count neither in the sum nor in the $N$ that divides it, and their logits get a
+# gradient of exactly 0.
 
 
 # %%
 def cross_entropy(logits, targets, ignore_index=-100):
-    """logits (N, C), whole numbers targets (N,) -> the mean loss of the targets that are not ignore_index."""
+    """logits (N, C), integer targets (N,) -> the mean loss over the targets that are not ignore_index."""
     rows = np.flatnonzero(targets != ignore_index)  # which rows count
     losses = -log_softmax(logits[rows])[np.arange(len(rows)), targets[rows]]
     return losses.sum() / max(len(rows), 1)  # no target at all: 0
@@ -297,9 +313,10 @@ print(cross_entropy_backward(logits, targets))
 # %% [markdown]
 # ### The same in minigrad
 #
-# `minigrad/functional/activations.py` holds `softmax`, `log_softmax` and `logsumexp` composed from ops, so that they
-# differentiate by themselves; `minigrad/kernels/activations.py` holds the forward and backward pairs you have just seen, and
-# `minigrad/kernels/losses.py` those of cross-entropy. Both tiers must agree, and ours must agree with both.
+# `minigrad/functional/activations.py` holds `softmax`, `log_softmax` and `logsumexp` composed from ops, so
+# that they differentiate by themselves; `minigrad/kernels/activations.py` holds the forward and backward
+# pairs you have just seen, and `minigrad/kernels/losses.py` those of cross-entropy. Both tiers must agree,
+# and ours must agree with both.
 
 # %%
 tensor = mg.tensor(logits, requires_grad=True)
@@ -313,8 +330,9 @@ print("minigrad's loss and gradient equal ours:", loss.item())
 # %% [markdown]
 # ## Gradient check
 #
-# Lesson 04 built the check: a random gradient $g$ arrives at the output, and what backward makes of it is compared with
-# finite differences of $\sum g \cdot y$. `gradcheck_pair` does it for a forward and a backward in plain NumPy.
+# Lesson 04 built the check: draw a random gradient $g$ for the output, and compare what backward returns with
+# finite differences of $\sum g \cdot y$. `gradcheck_pair` does it for a forward and a backward in plain
+# NumPy.
 
 # %%
 x = rng.standard_normal((3, 5))
@@ -325,8 +343,8 @@ assert gradcheck_pair(cross_entropy, lambda g, x, t: g * cross_entropy_backward(
 print("softmax, logsumexp, log_softmax and cross_entropy: backward agrees with finite differences")
 
 # %% [markdown]
-# And the mistake that nearly everybody makes once: treating softmax like a sigmoid, number by number, so that only the
-# diagonal of the Jacobian is there.
+# Nearly everybody makes this mistake once: treating softmax like a sigmoid, element by element, so that only
+# the diagonal of the Jacobian is used.
 
 # %%
 try:
@@ -337,8 +355,8 @@ else:
     raise SystemExit("the wrong backward was not caught")
 
 # %% [markdown]
-# Lesson 04 warned of a check that cannot fail. Here it is: let the "loss" be `softmax(x).sum()`. That is always 1, its
-# gradient is 0, and a backward that returns zeros passes. With a random $g$ it does not.
+# Lesson 04 warned of a check that cannot fail. Here is one: let the "loss" be `softmax(x).sum()`. That is
+# always 1, its gradient is 0, and a backward that returns zeros passes. With a random $g$ it fails.
 
 # %%
 zeros = lambda g, y, x: np.zeros_like(x)
@@ -360,16 +378,16 @@ else:
 #
 # ### Why not squared error?
 #
-# Let the network be confident and wrong: the logit of the right class is lower than the other one by a *margin*.
-# Cross-entropy has the gradient $y_t - 1$, close to $-1$: push as hard as you can. Squared error on the probability,
-# $(1 - y_t)^2$, must go through softmax, whose Jacobian $y_t (1 - y_t)$ is nearly 0 there. It pushes least where it is most
-# wrong.
+# Let the network be confident and wrong: the logit of the right class is lower than the other one by a
+# *margin*. Cross-entropy has the gradient $y_t - 1$, close to $-1$: almost the largest that it can have. The
+# squared error of the probability, $(1 - y_t)^2$, must go through softmax, whose Jacobian $y_t (1 - y_t)$ is
+# nearly 0 there. Its gradient is smallest where the network is most wrong.
 
 # %%
 margin = np.linspace(-10, 10, 201)  # right logit minus wrong logit, two classes
 right = softmax(np.stack([margin, 0 * margin], -1))[:, 0]
 figure = Figure(figsize=(7, 3.8), layout="constrained")
-figure.suptitle("Where the answer is wrong, cross-entropy keeps pushing; squared error lets go", fontsize=11)
+figure.suptitle("Where the answer is wrong, only cross-entropy still has a large gradient", fontsize=11)
 for axes, what in zip(figure.subplots(1, 2), ("loss", "size of the gradient at the right logit")):
     ce, square = (
         (-np.log(right), (1 - right) ** 2) if what == "loss" else (1 - right, 2 * (1 - right) ** 2 * right)
@@ -381,17 +399,20 @@ for axes, what in zip(figure.subplots(1, 2), ("loss", "size of the gradient at t
 figure.axes[0].legend()
 show(
     figure,
-    "Loss and gradient of cross-entropy and squared error against the margin: squared error's gradient dies at -10",
+    "Loss and gradient of cross-entropy and squared error against the margin: "
+    "squared error's gradient is nearly 0 at -10",
 )
 
 # %% [markdown]
 # ### The first loss is $\ln C$
 #
-# A network that has learned nothing gives all classes about the same probability, $1/C$, and so the loss $\ln C$. Know this
-# number before you start: a first loss far above it means logits that are too large (a bad initialisation), one below it
-# means that the answer leaks into the input, or that the last bias already knows how frequent the classes are.
+# A network that has learned nothing gives all classes about the same probability, $1/C$, and so the loss
+# $\ln C$. Know this number before you start. A first loss far above it means that the logits are too large (a
+# bad initialization). A first loss below it means that the answer leaks into the input, or that the last bias
+# already contains the frequencies of the classes.
 #
-# `exp(loss)` is called the **perplexity**: among how many equally likely answers the network behaves as if it had to guess.
+# `exp(loss)` is called the **perplexity**: the network is as uncertain as if it had to guess among that
+# number of equally likely answers.
 
 # %%
 for name, classes in (
@@ -407,15 +428,16 @@ assert np.isclose(cross_entropy(same, np.array([4, 0, 64])), np.log(65))
 # %% [markdown]
 # ### Temperature
 #
-# Dividing the logits by a temperature $\tau$ before softmax changes how decided the answer is, not its order (Hinton, Vinyals
-# & Dean 2015, section 2). As $\tau \to 0$ softmax becomes argmax, as $\tau \to \infty$ all classes become alike. Lesson 14
-# will write text with it. Attention's $1/\sqrt{d_k}$ (lesson 08) is a temperature, too.
+# Dividing the logits by a temperature $\tau$ before softmax changes how certain the answer is, not the order
+# of the classes (Hinton, Vinyals & Dean 2015, section 2). As $\tau \to 0$ softmax becomes argmax; as
+# $\tau \to \infty$ all classes become equally likely. Lesson 14 generates text with it. Attention's
+# $1/\sqrt{d_k}$ (lesson 08) is a temperature, too.
 
 # %%
 x = np.array([2.0, 1.0, 0.0, -1.0])
 figure = Figure(figsize=(7, 3.2), layout="constrained")
 figure.suptitle(
-    "The same four logits (2, 1, 0, -1): a low temperature decides, a high one hesitates", fontsize=11
+    "The same four logits (2, 1, 0, -1): certain at a low temperature, uncertain at a high one", fontsize=11
 )
 for axes, temperature in zip(figure.subplots(1, 3, sharey=True), (0.25, 1.0, 4.0)):
     bars = axes.bar(range(4), softmax(x / temperature), color="#0072B2")
@@ -429,11 +451,12 @@ show(
 # %% [markdown]
 # ### Label smoothing
 #
-# The loss of a one-hot target has no minimum: it keeps falling as the right logit runs off to infinity. Label smoothing
-# (Szegedy et al. 2016, section 7) asks for less: with a small $\varepsilon$ the target becomes
-# $q = (1 - \varepsilon) \cdot \text{onehot} + \varepsilon / C$. The loss is $-\sum_c q_c \log y_c$, and because the $q_c$ sum
-# to 1, the derivation above goes through unchanged: its gradient is $y - q$. It is 0 at a finite place, namely where $y = q$.
-# Vaswani et al. (2017, section 5.4) trained the Transformer with $\varepsilon = 0.1$.
+# The loss of a one-hot target has no minimum: it keeps falling while the right logit grows without bound.
+# Label smoothing (Szegedy et al. 2016, section 7) asks for less: with a small $\varepsilon$ the target
+# becomes $q = (1 - \varepsilon) \cdot \text{onehot} + \varepsilon / C$. The loss is $-\sum_c q_c \log y_c$,
+# and because the $q_c$ sum to 1, the derivation above stays the same: the gradient is $y - q$. It is 0 at
+# finite logits, where $y = q$. Vaswani et al. (2017, section 5.4) trained the Transformer with
+# $\varepsilon = 0.1$.
 
 
 # %%
@@ -458,14 +481,15 @@ assert np.isclose(
 # %% [markdown]
 # ## Edge cases
 #
-# - **One class**: softmax is 1 whatever the logit is, the loss 0, the gradient 0.
-# - **Ties**: equal logits get equal shares; nothing special happens, softmax is smooth everywhere.
-# - **A logit of $-\infty$** means "impossible": $e^{-\infty} = 0$. Masks will use this (lesson 09). A row of $-\infty$ only
-#   is $0/0$: NaN, in PyTorch as here, and it has to be caught by whoever made the mask.
-# - **Huge logits**: finite. But subtract the maximum *before* anything else. `x - logsumexp(x)` is right on paper and loses
-#   its digits where $x$ is so large that the small logarithm is rounded away.
-# - **No target at all** (every one ignored): we return 0 with gradient 0, so that such a batch does not spoil a mean. PyTorch
-#   gives NaN.
+# - **One class**: softmax is 1 for any logit, the loss is 0, the gradient is 0.
+# - **Ties**: equal logits get equal probabilities; softmax is smooth everywhere, so there is no corner.
+# - **A logit of $-\infty$** means "impossible": $e^{-\infty} = 0$. Masks will use this (lesson 09). A row
+#   that is $-\infty$ everywhere gives $0/0$: NaN, in PyTorch as here. The code that makes the mask must
+#   prevent it.
+# - **Huge logits**: the result is finite if you subtract the maximum *before* anything else.
+#   `x - logsumexp(x)` is right on paper, but where $x$ is very large the small logarithm is rounded away.
+# - **No target at all** (every one ignored): we return 0 with gradient 0, so that such a batch does not turn
+#   a mean into NaN. PyTorch returns NaN.
 
 # %%
 print("one class:", softmax(np.array([[123.0]])), cross_entropy(np.array([[123.0]]), np.array([0])))
@@ -484,9 +508,9 @@ print(
 # %% [markdown]
 # ## Pitfalls
 #
-# **Giving probabilities to a loss that wants logits.** `F.cross_entropy(F.softmax(x), t)` runs, and it even trains, badly:
-# the second softmax sees numbers between 0 and 1 only. With 10 classes the loss cannot fall below $\ln(1 + 9/e) = 1.4612$,
-# however sure the network is.
+# **Giving probabilities to a loss that takes logits.** `F.cross_entropy(F.softmax(x), t)` runs, and it even
+# trains, badly: the second softmax gets only numbers between 0 and 1. With 10 classes the loss cannot fall
+# below $\ln(1 + 9/e) = 1.4612$, however certain the network is.
 
 # %%
 sure = np.zeros((1, 10))
@@ -500,8 +524,9 @@ assert (
 )
 
 # %% [markdown]
-# **`log(softmax(x) + 1e-9)`.** It hides the infinity and kills the gradient exactly where it is needed. With the right class
-# behind by 30, the loss stops at $-\ln 10^{-9} = 20.72$ and the push on the right logit is 0.0001 instead of 1.
+# **`log(softmax(x) + 1e-9)`.** It hides the infinity, but it also makes the gradient vanish where it is
+# needed most. If the right logit is behind by 30, the loss stops at $-\ln 10^{-9} = 20.72$ and the gradient
+# at the right logit is 0.0001 in size instead of 1.
 
 # %%
 for behind in (10.0, 20.0, 30.0, 40.0):
@@ -509,15 +534,17 @@ for behind in (10.0, 20.0, 30.0, 40.0):
     patched = y[0] / (y[0] + 1e-9) * (1 - y[0])  # the size of d/dx_0 of -log(y_0 + 1e-9)
     loss = -np.log(y[0] + 1e-9)
     print(
-        f"behind by {behind:2.0f}: loss {loss:5.2f} (right {behind:.2f})   push {patched:.5f} (right {1 - y[0]:.5f})"
+        f"behind by {behind:2.0f}: loss {loss:5.2f} (right {behind:.2f})   "
+        f"gradient {patched:.5f} (right {1 - y[0]:.5f})"
     )
 assert round(-np.log(1e-9), 2) == 20.72
 y0 = softmax(np.array([0.0, 30.0]))[0]
 assert round(y0 / (y0 + 1e-9), 4) == 0.0001
 
 # %% [markdown]
-# **The maximum of the whole array instead of each row.** It passes every test with small numbers. Then one row is 800 below
-# another, all its exponentials become 0, and it is $0/0$. Shift each row by *its own* maximum: `axis=-1, keepdims=True`.
+# **The maximum of the whole array instead of each row.** This passes every test with small numbers. But if
+# one row is 800 below another, all its exponentials become 0, and the result is $0/0$. Shift each row by *its
+# own* maximum: `axis=-1, keepdims=True`.
 
 # %%
 rows = np.array([[0.0, 1.0], [800.0, 801.0]])
@@ -527,13 +554,14 @@ with np.errstate(invalid="ignore"):
 print("each row its own:\n", softmax(rows))
 
 # %% [markdown]
-# **The wrong axis.** On a square array `axis=0` raises no error; it makes the columns sum to 1. Test with shapes that differ,
-# and look at the sums.
+# **The wrong axis.** On a square array `axis=0` raises no error; the columns sum to 1 instead of the rows.
+# Test with shapes whose axes differ, and check the sums.
 #
-# **Believing that subtracting the maximum keeps gradients alive.** Two different troubles are often mixed up. *Overflow* is
-# about the computer: the exponential leaves the range of floats, and the shift cures it exactly. *Saturation* is about the
-# function: if one logit leads by 30, softmax is flat there, $y(1 - y) \approx 10^{-13}$, and the shift changes nothing about
-# that. Only smaller differences do, which is why attention divides its scores by $\sqrt{d_k}$ (lesson 08).
+# **Believing that subtracting the maximum keeps gradients from vanishing.** Two different problems are often
+# confused. *Overflow* concerns the computer: the exponential leaves the range of floats, and the shift solves
+# that exactly. *Saturation* concerns the function: if one logit leads by 30, softmax is flat there,
+# $y(1 - y) \approx 10^{-13}$, and the shift does not change that. Only smaller differences help, which is why
+# attention divides its scores by $\sqrt{d_k}$ (lesson 08).
 
 # %%
 x = np.array([30.0, 0.0, -5.0])
@@ -543,9 +571,10 @@ print(f"largest entry of the Jacobian: {largest:.1e}; of the scores divided by 8
 assert largest < 1e-12 and calmer > 1e-2
 
 # %% [markdown]
-# **Mean or sum.** If the forward divides by $N$, so must the backward. A forgotten $1/N$ multiplies every gradient by the
-# batch size: the net still learns, with a step size that nobody chose. And with ignored targets, $N$ is the number of targets
-# that count. Dividing by all rows makes a sentence's loss depend on how much padding it happened to get.
+# **Mean or sum.** If the forward divides by $N$, so must the backward. Without $1/N$ every gradient is larger
+# by the batch size: the net still learns, with a step size that nobody chose. With ignored targets, $N$ is
+# the number of targets that count. If you divide by all rows, a sentence's loss depends on how much padding
+# it has.
 
 # %% [markdown]
 # ## Practice questions
@@ -555,7 +584,8 @@ assert largest < 1e-12 and calmer > 1e-2
 #
 # <details><summary>Answer</summary>
 #
-# All shares are $1/3$; the loss is $\ln 3 = 1.0986$. For $(101, 101, 101)$ the same: only differences count.
+# All probabilities are $1/3$; the loss is $\ln 3 = 1.0986$. For $(101, 101, 101)$ the result is the same:
+# only differences matter.
 #
 # </details>
 
@@ -566,12 +596,12 @@ for c in (1.0, 101.0):
     assert round(cross_entropy(np.full((1, 3), c), np.array([0])), 4) == 1.0986
 
 # %% [markdown]
-# ### Q2. A has probability 0.8 and B 0.2. How far apart are their logits? How much must A's rise to reach 0.9?
+# ### Q2. A has probability 0.8, B 0.2. How far apart are their logits? How much must A's rise for 0.9?
 #
 # <details><summary>Answer</summary>
 #
-# The odds are $0.8 / 0.2 = 4$, so the logits differ by $\ln 4 = 1.3863$. For 0.9 the odds must be 9, a difference of
-# $\ln 9 = 2.1972$: A's logit must rise by $\ln(9/4) = 0.8109$.
+# The odds are $0.8 / 0.2 = 4$, so the logits differ by $\ln 4 = 1.3863$. For 0.9 the odds must be 9, a
+# difference of $\ln 9 = 2.1972$: A's logit must rise by $\ln(9/4) = 0.8109$.
 #
 # </details>
 
@@ -582,11 +612,12 @@ assert np.allclose(softmax(np.array([np.log(4), 0.0])), [0.8, 0.2])
 assert np.allclose(softmax(np.array([np.log(4) + np.log(9 / 4), 0.0])), [0.9, 0.1])
 
 # %% [markdown]
-# ### Q3. Logits $(0, 0)$, batch of 4 rows, all targets 0. What is the gradient of the mean loss at each logit?
+# ### Q3. Logits $(0, 0)$, a batch of 4 rows, all targets 0. What is the mean loss' gradient at each logit?
 #
 # <details><summary>Answer</summary>
 #
-# Each row predicts $(0.5, 0.5)$, so predicted minus true is $(-0.5, 0.5)$; divided by $N = 4$ it is $(-0.125, 0.125)$.
+# Each row predicts $(0.5, 0.5)$, so predicted minus true is $(-0.5, 0.5)$; divided by $N = 4$ it is
+# $(-0.125, 0.125)$.
 #
 # </details>
 
@@ -599,9 +630,10 @@ assert np.allclose(cross_entropy_backward(np.zeros((4, 2)), np.zeros(4, int)), [
 #
 # <details><summary>Answer</summary>
 #
-# Expected is $\ln 65 = 4.1744$. It is too high by about a half. For logits that are independent normal numbers of variance
-# $\sigma^2$ the mean of $e^x$ is $e^{\sigma^2 / 2}$, so the loss is about $\ln C + \sigma^2 / 2$: this model starts with
-# logits of standard deviation about 1. It is unfounded confidence; make the last layer's weights smaller.
+# The expected loss is $\ln 65 = 4.1744$; this one is too high by about a half. For logits that are
+# independent normal numbers of variance $\sigma^2$ the mean of $e^x$ is $e^{\sigma^2 / 2}$, so the loss is
+# about $\ln C + \sigma^2 / 2$. So this model starts with logits of standard deviation about 1: it is certain
+# without a reason. Make the initial weights of the last layer smaller.
 #
 # </details>
 
@@ -617,7 +649,8 @@ assert abs(noisy - (np.log(65) + 0.5)) < 0.03
 #
 # <details><summary>Answer</summary>
 #
-# $e^{1.5} = 4.4817$: it is as uncertain as if it had to guess among about four and a half equally likely tokens each time.
+# $e^{1.5} = 4.4817$: for each token it is as uncertain as if it had to guess among about four and a half
+# equally likely ones.
 #
 # </details>
 
@@ -626,14 +659,14 @@ assert abs(noisy - (np.log(65) + 0.5)) < 0.03
 assert round(np.exp(1.5), 4) == 4.4817
 
 # %% [markdown]
-# ### Q6. Ten classes, label smoothing $\varepsilon = 0.1$: what is the smallest possible loss, and where is it?
+# ### Q6. Ten classes, label smoothing $\varepsilon = 0.1$: what is the smallest possible loss, and where?
 #
 # <details><summary>Answer</summary>
 #
-# The target is $q = 0.91$ for the right class and $0.01$ for each of the nine others. The loss is smallest where $y = q$, and
-# is then the entropy of $q$: $-0.91 \ln 0.91 - 9 \cdot 0.01 \ln 0.01 = 0.5003$. The logits differ by
-# $\ln(0.91 / 0.01) = \ln 91 = 4.5109$. So a smoothed loss of 0.5 can be a perfect model: never compare losses with and
-# without smoothing.
+# The target is $q = 0.91$ for the right class and $0.01$ for each of the nine others. The loss is smallest
+# where $y = q$, and there it equals the entropy of $q$: $-0.91 \ln 0.91 - 9 \cdot 0.01 \ln 0.01 = 0.5003$.
+# The logits differ by $\ln(0.91 / 0.01) = \ln 91 = 4.5109$. So a perfect model can have a smoothed loss of
+# 0.5: never compare losses with and without smoothing.
 #
 # </details>
 
@@ -647,12 +680,12 @@ assert round(smoothed_loss(best, q), 4) == 0.5003 and round(np.log(91), 4) == 4.
 assert np.allclose(softmax(best) - q, 0)  # the gradient is 0 there
 
 # %% [markdown]
-# ### Q7. What does softmax's backward return if the same number arrives at every output, $g = (c, c, \ldots, c)$? Why must it?
+# ### Q7. What does softmax's backward return for $g = (c, c, \ldots, c)$? Why must it be so?
 #
 # <details><summary>Answer</summary>
 #
-# Zeros: $\sum_i g_i y_i = c \sum_i y_i = c$, so $y_j (c - c) = 0$. It must, because then $L = c \sum_i y_i = c$ is a
-# constant.
+# Zeros: $\sum_i g_i y_i = c \sum_i y_i = c$, so $y_j (c - c) = 0$. It must be so, because then
+# $L = c \sum_i y_i = c$ is a constant.
 #
 # </details>
 
@@ -665,7 +698,8 @@ assert np.allclose(softmax_backward(np.full(5, 3.0), softmax(rng.standard_normal
 #
 # <details><summary>Answer</summary>
 #
-# The sigmoid of their difference: $e^a / (e^a + e^b) = 1 / (1 + e^{-(a - b)})$. For $a - b = 2$ it is $0.8808$.
+# The sigmoid of their difference: $e^a / (e^a + e^b) = 1 / (1 + e^{-(a - b)})$. For $a - b = 2$ it is
+# $0.8808$.
 #
 # </details>
 
@@ -680,29 +714,32 @@ assert (
 # %% [markdown]
 # ## What was left out
 #
-# - Targets that are probabilities, weights for rare classes, and losses for independent yes-or-no questions: all in
-#   `minigrad/functional/losses.py`.
-# - Computing softmax in one pass over blocks, with a running maximum, so that a long row need never be in memory at once:
-#   lesson 16.
-# - The second derivative: the Hessian of log-sum-exp is the Jacobian of softmax, so cross-entropy is convex in the logits.
-#   Lesson 18 differentiates twice.
-# - Rounding errors in detail: Blanchard, Higham & Higham show that the shifted formulas are accurate, and by how much.
+# - Targets that are probabilities, weights for rare classes, and losses for independent yes-or-no questions:
+#   all in `minigrad/functional/losses.py`.
+# - Computing softmax in one pass over blocks, with a running maximum, so that a long row never has to be in
+#   memory at once: lesson 16.
+# - The second derivative: the Hessian of log-sum-exp is the Jacobian of softmax, so cross-entropy is convex
+#   in the logits. Lesson 18 differentiates twice.
+# - Rounding errors in detail: Blanchard, Higham & Higham show that the shifted formulas are accurate, and by
+#   how much.
 #
 # ## Sources
 #
-# - J. Bridle (1990), *Training stochastic model recognition algorithms as networks can lead to maximum mutual information
-#   estimation of parameters*, NIPS 2: softmax and its name.
-# - I. Goodfellow, Y. Bengio, A. Courville (2016), *Deep Learning*, sections 4.1 (overflow and underflow) and 6.2.2.3 (softmax
-#   units).
-# - P. Blanchard, D. Higham, N. Higham (2021), *Accurately computing the log-sum-exp and softmax functions*, IMA Journal of
-#   Numerical Analysis 41.
-# - C. Szegedy et al. (2016), *Rethinking the Inception architecture for computer vision*, section 7: label smoothing.
-# - G. Hinton, O. Vinyals, J. Dean (2015), *Distilling the knowledge in a neural network*, section 2, equation 1: temperature.
+# - J. Bridle (1990), *Training stochastic model recognition algorithms as networks can lead to maximum mutual
+#   information estimation of parameters*, NIPS 2: softmax and its name.
+# - I. Goodfellow, Y. Bengio, A. Courville (2016), *Deep Learning*, sections 4.1 (overflow and underflow) and
+#   6.2.2.3 (softmax units).
+# - P. Blanchard, D. Higham, N. Higham (2021), *Accurately computing the log-sum-exp and softmax functions*,
+#   IMA Journal of Numerical Analysis 41.
+# - C. Szegedy et al. (2016), *Rethinking the Inception architecture for computer vision*, section 7: label
+#   smoothing.
+# - G. Hinton, O. Vinyals, J. Dean (2015), *Distilling the knowledge in a neural network*, section 2, equation
+#   1: temperature.
 # - A. Vaswani et al. (2017), *Attention is all you need*, section 5.4: label smoothing of 0.1.
 #
 # ## Exercises
 #
-# `python -m tutorials start 05` gives you a file with seven functions to write: `softmax`, `softmax_backward`, `logsumexp`,
-# `log_softmax`, `log_softmax_backward`, `cross_entropy` and `cross_entropy_backward`. `python -m tutorials check 05` tests
-# them and explains what it finds. They are the loss of every model in the rest of this course, and the heart of attention in
-# lesson 08.
+# `python -m tutorials start 05` copies seven functions to write to your own folder: `softmax`,
+# `softmax_backward`, `logsumexp`, `log_softmax`, `log_softmax_backward`, `cross_entropy` and
+# `cross_entropy_backward`. `python -m tutorials check 05` tests them and explains what is wrong. Every model
+# in the rest of this course uses them in its loss, and attention in lesson 08 uses softmax.
