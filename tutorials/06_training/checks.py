@@ -11,11 +11,11 @@ lesson = Checks()
 sgd_step = lesson.exercise(
     "sgd_step",
     hints=(
-        "What does the velocity remember of the steps before? What is added to it now?",
-        "First the new velocity, momentum * v + g; then move x by lr times the new velocity, against its sign.",
+        "What does the velocity contain from the steps before? What is added to it now?",
+        "First the new velocity, momentum * v + g; then subtract lr times the new velocity from x.",
         "v = momentum * v + g; return x - lr * v, v (a new array: v *= ... would change the caller's).",
     ),
-    why="Momentum turns a jitter from wall to wall of a valley into a run along its floor.",
+    why="With momentum the steps no longer bounce between the walls of a valley; they run along its floor.",
 )
 
 
@@ -34,13 +34,13 @@ def _(my, rng):
     return path
 
 
-@sgd_step.check("another momentum, and a velocity that is there already")
+@sgd_step.check("another momentum, and a velocity that is not 0")
 def _(my, rng):
     x, g, v = rng.standard_normal((3, 5))
     return my.sgd_step(x, g, v, 0.3, momentum=0.5)
 
 
-@sgd_step.check("x, g and v are left as they were")
+@sgd_step.check("x, g and v are unchanged")
 def _(my, rng):
     x, g, v = rng.standard_normal((3, 4))
     before = [x.copy(), g.copy(), v.copy()]
@@ -54,30 +54,36 @@ sgd_step.wrong(
     "x + lr * v",
 )
 sgd_step.wrong(
-    "You step with the old velocity; the new gradient would count one step too late. Update v first.",
+    "You step with the old velocity, so the new gradient acts one step too late. Update v first.",
     body="return x - lr * v, momentum * v + g",
 )
 sgd_step.wrong(
-    "This is a running mean, with (1 - momentum) before g. PyTorch's velocity is momentum * v + g: ten times as long for 0.9.",
+    (
+        "This is a running mean, with (1 - momentum) before g. PyTorch's velocity is momentum * v + g, ten "
+        "times as long for 0.9."
+    ),
     "momentum * v + g",
     "momentum * v + (1 - momentum) * g",
 )
 sgd_step.wrong(
-    "The velocity has lr inside, and lr multiplies it again. Let v be a sum of gradients; lr comes in only when x moves.",
+    (
+        "The velocity contains lr, and lr multiplies it again. Let v be a sum of gradients; use lr only when "
+        "x moves."
+    ),
     "momentum * v + g",
     "momentum * v + lr * g",
 )
 sgd_step.wrong(
-    "The velocity is not used: x moves along the gradient alone, so there is no momentum.",
+    "You do not use the velocity: x moves along the gradient alone, so there is no momentum.",
     "x - lr * v",
     "x - lr * g",
 )
 sgd_step.wrong(
-    "The new velocity is not returned; without it the next step forgets this one.",
+    "You do not return the new velocity; without it the next step cannot continue from this one.",
     body="return x - lr * (momentum * v + g), v.copy()",
 )
 sgd_step.wrong(
-    "v *= and v += change the caller's array. Make a new one.",
+    "v *= and v += change the caller's array. Make a new array.",
     body="v *= momentum\nv += g\nreturn x - lr * v, v",
 )
 
@@ -86,15 +92,23 @@ sgd_step.wrong(
 adam_step = lesson.exercise(
     "adam_step",
     hints=(
-        "How large are m and v after the first step, compared with g and g * g? By which factor are they too small?",
-        "Update m and v; divide copies of them by 1 - beta^t; move by lr * mean / (root of the square + eps); shrink the "
-        "old x by "
-        "1 - lr * weight_decay.",
-        "mean = m / (1 - betas[0] ** t), square = v / (1 - betas[1] ** t), and x * (1 - lr * weight_decay) - lr * mean / "
-        "(np.sqrt(square) + eps).",
+        (
+            "How large are m and v after the first step, compared with g and g * g? What factor are they too "
+            "small by?"
+        ),
+        (
+            "Update m and v; divide copies of them by 1 - beta^t; move by lr * mean / (root of the square + "
+            "eps); multiply the old x by 1 - lr * weight_decay."
+        ),
+        (
+            "mean = m / (1 - betas[0] ** t), square = v / (1 - betas[1] ** t), and x * (1 - lr * "
+            "weight_decay) - lr * mean / (np.sqrt(square) + eps)."
+        ),
     ),
-    why="The Transformer of 2017 was trained with Adam (Vaswani et al., section 5.3), and its descendants with AdamW: these "
-    "four lines.",
+    why=(
+        "The Transformer of 2017 was trained with Adam (Vaswani et al., section 5.3), and its successors "
+        "with AdamW: these four lines."
+    ),
 )
 
 
@@ -115,13 +129,13 @@ def _(my, rng):
     return [x, m, v]
 
 
-@adam_step.check("tiny gradients, so that eps shows where it stands")
+@adam_step.check("tiny gradients, which show whether eps is outside the root")
 def _(my, rng):
     zero = np.zeros(2)
     return my.adam_step(np.ones(2), np.array([1e-4, -3e-5]), zero, zero, 1, lr=0.1, eps=1e-4)
 
 
-@adam_step.check("weight decay: beside the step, not inside the gradient")
+@adam_step.check("weight decay: separate from the step, not inside the gradient")
 def _(my, rng):
     x, m, v = np.array([10.0, -2.0]), np.zeros(2), np.zeros(2)
     for t in (1, 2):
@@ -129,7 +143,7 @@ def _(my, rng):
     return [x, m, v]
 
 
-@adam_step.check("x, g, m and v are left as they were")
+@adam_step.check("x, g, m and v are unchanged")
 def _(my, rng):
     given = list(rng.random((4, 3)))
     before = [a.copy() for a in given]
@@ -138,12 +152,15 @@ def _(my, rng):
 
 
 adam_step.wrong(
-    "The means are not corrected for their start at 0: the first steps are 3 to 6 times too long. Divide by 1 - beta^t.",
+    (
+        "You do not correct the means for their start at 0: the first steps are 3 to 6 times too long. "
+        "Divide by 1 - beta^t."
+    ),
     "m / (1 - betas[0] ** t), v / (1 - betas[1] ** t)",
     "m, v",
 )
 adam_step.wrong(
-    "The correction counts from 0: in step t the power is t, since t is 1 in the first step already.",
+    "The power is too large by 1: t is already 1 in the first step, so the power in step t is t.",
     "m / (1 - betas[0] ** t), v / (1 - betas[1] ** t)",
     "m / (1 - betas[0] ** (t + 1)), v / (1 - betas[1] ** (t + 1))",
 )
@@ -153,13 +170,15 @@ adam_step.wrong(
     "square + eps",
 )
 adam_step.wrong(
-    "eps stands inside the root. There it acts like a gradient of size sqrt(eps), 1e-4 for 1e-8: add it outside.",
+    "eps is inside the root. There it acts like a gradient of size sqrt(eps), 1e-4 for 1e-8: add it outside.",
     "np.sqrt(square) + eps",
     "np.sqrt(square + eps)",
 )
 adam_step.wrong(
-    "This is L2: the decay goes into the gradient and is divided by its size afterwards. AdamW shrinks x itself, beside the "
-    "step.",
+    (
+        "This is an L2 penalty: the decay is added to the gradient and then divided by its size. AdamW "
+        "shrinks x itself, separately from the step."
+    ),
     body="""
 g = g + weight_decay * x
 m = betas[0] * m + (1 - betas[0]) * g
@@ -169,22 +188,25 @@ return x - lr * mean / (np.sqrt(square) + eps), m, v
 """,
 )
 adam_step.wrong(
-    "The decay is not multiplied by the learning rate, so it is a thousand times too strong at lr = 0.001.",
+    "You do not multiply the decay by the learning rate, so it is a thousand times too strong at lr = 0.001.",
     "x * (1 - lr * weight_decay)",
     "x * (1 - weight_decay)",
 )
 adam_step.wrong(
-    "The corrected means are returned. The next step would correct them again; hand back m and v as they are accumulated.",
+    (
+        "You return the corrected means. The next step would correct them again; return m and v without the "
+        "correction."
+    ),
     "eps), m, v",
     "eps), mean, square",
 )
 adam_step.wrong(
-    "v averages g, not g * g: a mean of squares is needed, which does not cancel when the gradient changes its sign.",
+    "v must average g * g. A mean of squares does not cancel when the gradient changes its sign.",
     "(1 - betas[1]) * g * g",
     "(1 - betas[1]) * np.abs(g)",
 )
 adam_step.wrong(
-    "The two betas are exchanged: betas[0] = 0.9 belongs to the mean, betas[1] = 0.999 to the squares.",
+    "The two betas are swapped: betas[0] = 0.9 belongs to the mean, betas[1] = 0.999 to the squares.",
     body="""
 m = betas[1] * m + (1 - betas[1]) * g
 v = betas[0] * v + (1 - betas[0]) * g * g
@@ -198,11 +220,17 @@ return x * (1 - lr * weight_decay) - lr * mean / (np.sqrt(square) + eps), m, v
 clip_grad_norm = lesson.exercise(
     "clip_grad_norm",
     hints=(
-        "How long is the vector that all gradients make together, put one behind the other?",
-        "Sum the squares of all arrays, take one root, scale all arrays by the same factor if it is longer than max_norm.",
-        "norm = np.sqrt(sum((g * g).sum() for g in grads)); the factor is max_norm / norm if norm > max_norm else 1.",
+        "Put all gradients one behind the other into one vector. How long is it?",
+        (
+            "Sum the squares of all arrays, take one root; if it is larger than max_norm, scale all arrays "
+            "by the same factor."
+        ),
+        (
+            "norm = np.sqrt(sum((g * g).sum() for g in grads)); the factor is max_norm / norm if norm > "
+            "max_norm else 1."
+        ),
     ),
-    why="One bad batch can undo an hour of training; clipping bounds what any batch can do.",
+    why="One bad batch can undo an hour of training; clipping limits the effect of any batch.",
 )
 
 
@@ -229,7 +257,7 @@ def _(my, rng):
         return my.clip_grad_norm([np.zeros(3)], 1.0)
 
 
-@clip_grad_norm.check("the arrays given are left as they were")
+@clip_grad_norm.check("the arrays given are unchanged")
 def _(my, rng):
     g = np.array([30.0, 40.0])
     my.clip_grad_norm([g], 1.0)
@@ -237,7 +265,10 @@ def _(my, rng):
 
 
 clip_grad_norm.wrong(
-    "Each array is clipped by its own length. That turns the direction of the whole: use one length and one factor for all.",
+    (
+        "You clip each array by its own length. That changes the direction of the whole: use one length and "
+        "one factor for all."
+    ),
     body="""
 norms = [np.sqrt((g * g).sum()) for g in grads]
 scaled = [g * (max_norm / n if n > max_norm else 1.0) for g, n in zip(grads, norms)]
@@ -245,17 +276,20 @@ return scaled, np.sqrt(sum(n * n for n in norms))
 """,
 )
 clip_grad_norm.wrong(
-    "Gradients that are short enough are made longer. Scale only if the length exceeds max_norm.",
+    "You make short gradients longer. Scale only if the length exceeds max_norm.",
     "max_norm / norm if norm > max_norm else 1.0",
     "max_norm / norm if norm else 1.0",
 )
 clip_grad_norm.wrong(
-    "Each number is cut to at most max_norm in size. That changes the direction; scale all numbers by one factor instead.",
+    (
+        "You clip each element to at most max_norm in size. That changes the direction; scale all elements "
+        "by one factor."
+    ),
     "[g * factor for g in grads]",
     "[np.clip(g, -max_norm, max_norm) for g in grads]",
 )
 clip_grad_norm.wrong(
-    "The lengths of the arrays are added. Lengths do not add, squares do: sum all squares, then take one root.",
+    "You add the lengths of the arrays. Squares add up, lengths do not: sum all squares, then take one root.",
     "np.sqrt(sum((g * g).sum() for g in grads))",
     "sum(np.sqrt((g * g).sum()) for g in grads)",
 )
@@ -265,17 +299,20 @@ clip_grad_norm.wrong(
     "sum((g * g).sum() for g in grads)",
 )
 clip_grad_norm.wrong(
-    "The length after clipping is returned; asked for is the one before, which tells how wild the gradient was.",
+    "You return the length after clipping. Return the length before, which shows how large the gradient was.",
     "[g * factor for g in grads], norm",
     "[g * factor for g in grads], norm * factor",
 )
 clip_grad_norm.wrong(
-    "g *= changes the caller's arrays. Return new ones.",
+    "g *= changes the caller's arrays. Return new arrays.",
     "return [g * factor for g in grads], norm",
     "return [np.multiply(g, factor, out=g) for g in grads], norm",
 )
 clip_grad_norm.wrong(
-    "A gradient of zeros is divided by its length 0. If it is not longer than max_norm the factor is 1, whatever the length.",
+    (
+        "A gradient of zeros is divided by its length 0. If the length is at most max_norm, the factor is 1, "
+        "also for length 0."
+    ),
     "max_norm / norm if norm > max_norm else 1.0",
     "np.minimum(1.0, max_norm * (0 / norm + 1 / norm))",
 )
@@ -285,13 +322,20 @@ clip_grad_norm.wrong(
 warmup_cosine = lesson.exercise(
     "warmup_cosine",
     hints=(
-        "Where is the cosine 1, and where -1? How far between those two is a step that lies halfway from warmup to total?",
-        "While step < warmup: (step + 1) / warmup. Then with done, the share of the way from warmup to total, at most 1: "
-        "half of 1 + cos(pi * done).",
+        (
+            "Where is the cosine 1, and where -1? What is the cosine's angle at a step halfway from warmup "
+            "to total?"
+        ),
+        (
+            "While step < warmup: (step + 1) / warmup. Then half of 1 + cos(pi * done), where done is the "
+            "fraction of the way from warmup to total, at most 1."
+        ),
         "done = min(1.0, (step - warmup) / (total - warmup)); return 0.5 * (1 + np.cos(np.pi * done))",
     ),
-    why="Small steps first, while Adam knows nothing yet, and small steps last, to settle: GPT-3 was trained on such a "
-    "curve (Brown et al. 2020, appendix B).",
+    why=(
+        "The first steps are small because Adam's averages are still poor, the last ones so that the loss "
+        "settles: GPT-3 was trained with such a curve (Brown et al. 2020, appendix B)."
+    ),
 )
 
 
@@ -300,7 +344,7 @@ def _(my, rng):
     return [float(my.warmup_cosine(step, 4, 12)) for step in range(13)]
 
 
-@warmup_cosine.check("after the end it stays 0")
+@warmup_cosine.check("0 after the end")
 def _(my, rng):
     return [float(my.warmup_cosine(step, 4, 12)) for step in (12, 13, 20, 24)]
 
@@ -311,18 +355,23 @@ def _(my, rng):
 
 
 warmup_cosine.wrong(
-    "Step 0 has the rate 0: a whole step is wasted, and the last of the warm-up is not full. Use (step + 1) / warmup.",
+    (
+        "Step 0 has the rate 0, which wastes a step, and the last step of the warm-up has less than the full "
+        "rate. Use (step + 1) / warmup."
+    ),
     "(step + 1) / warmup",
     "step / warmup",
 )
 warmup_cosine.wrong(
-    "After the end the cosine rises again. Let the share of the way be at most 1.",
+    "After the end the cosine rises again. Limit the fraction of the way to at most 1.",
     "min(1.0, (step - warmup) / (total - warmup))",
     "(step - warmup) / (total - warmup)",
 )
 warmup_cosine.wrong(
-    "The way down is measured from step 0, so it does not begin at 1. Count from the end of the warm-up: (step - warmup) / "
-    "(total - warmup).",
+    (
+        "You measure the way down from step 0, so it does not begin at 1. Count from the end of the warm-up: "
+        "(step - warmup) / (total - warmup)."
+    ),
     "(step - warmup) / (total - warmup)",
     "step / total",
 )
@@ -332,7 +381,7 @@ warmup_cosine.wrong(
     "np.cos(np.pi * done)",
 )
 warmup_cosine.wrong(
-    "A whole wave comes back to 1 at the end. Half a wave, pi, goes from 1 down.",
+    "A whole wave returns to 1 at the end. Half a wave, pi, goes from 1 down.",
     "np.pi * done",
     "2 * np.pi * done",
 )
@@ -342,7 +391,7 @@ warmup_cosine.wrong(
     "1 - done",
 )
 warmup_cosine.wrong(
-    "The warm-up is divided by one too many, so it does not reach 1 at its last step.",
+    "You divide the warm-up by warmup + 1, so it does not reach 1 at its last step. Divide by warmup.",
     "(step + 1) / warmup",
     "(step + 1) / (warmup + 1)",
 )
@@ -352,11 +401,22 @@ warmup_cosine.wrong(
 minibatches = lesson.exercise(
     "minibatches",
     hints=(
-        "If x were shuffled and y were not, what would the network learn? What can be shuffled so that both stay together?",
-        "Draw one permutation of the indices, cut it into pieces of `size`, and index both x and y with each piece.",
-        "order = rng.permutation(len(x)); the pieces are order[start : start + size] for start in range(0, len(x), size).",
+        (
+            "If x were shuffled and y were not, what would the network learn? What can be shuffled so that "
+            "both stay together?"
+        ),
+        (
+            "Draw one permutation of the indices, cut it into pieces of `size`, and index both x and y with "
+            "each piece."
+        ),
+        (
+            "order = rng.permutation(len(x)); the pieces are order[start : start + size] for start in "
+            "range(0, len(x), size)."
+        ),
     ),
-    why="If labels are shuffled apart from their inputs nothing crashes: the loss just stays near ln C.",
+    why=(
+        "If labels are shuffled separately from their inputs, nothing crashes: the loss just stays near ln C."
+    ),
 )
 
 
@@ -366,19 +426,19 @@ def _(my, rng):
     return [[a, b] for a, b in my.minibatches(x, 10 * x, 4, rng)]
 
 
-@minibatches.check("inputs with several axes; labels stay with them")
+@minibatches.check("inputs with several axes; labels stay with their inputs")
 def _(my, rng):
     x = rng.standard_normal((7, 2, 3))
     return [[a, b] for a, b in my.minibatches(x, np.arange(7), 3, rng)]
 
 
-@minibatches.check("a batch size that divides, and one that is larger than the data")
+@minibatches.check("a batch size that divides the number of examples, and one that is larger")
 def _(my, rng):
     x = np.arange(6)
     return [[[a, b] for a, b in my.minibatches(x, x + 100, size, rng)] for size in (3, 100)]
 
 
-@minibatches.check("two epochs differ; x and y are left as they were")
+@minibatches.check("two epochs differ; x and y are unchanged")
 def _(my, rng):
     x, y = np.arange(5), np.arange(5) + 50
     epochs = [[[a, b] for a, b in my.minibatches(x, y, 2, rng)] for _ in range(2)]
@@ -386,7 +446,10 @@ def _(my, rng):
 
 
 minibatches.wrong(
-    "Inputs and labels are shuffled separately, so labels no longer belong to their inputs. Index both with one permutation.",
+    (
+        "You shuffle inputs and labels separately, so labels no longer belong to their inputs. Index both "
+        "with one permutation."
+    ),
     body="""
 order, other = rng.permutation(len(x)), rng.permutation(len(x))
 starts = range(0, len(x), size)
@@ -394,7 +457,7 @@ return [(x[order[start : start + size]], y[other[start : start + size]]) for sta
 """,
 )
 minibatches.wrong(
-    "The labels are not shuffled with their inputs. Index both with the same piece of the permutation.",
+    "You do not shuffle the labels with their inputs. Index both with the same piece of the permutation.",
     body="""
 order = rng.permutation(len(x))
 starts = range(0, len(x), size)
@@ -402,22 +465,28 @@ return [(x[order[start : start + size]], y[start : start + size]) for start in s
 """,
 )
 minibatches.wrong(
-    "Nothing is shuffled: every epoch has the same batches in the same order.",
+    "You do not shuffle: every epoch has the same batches in the same order.",
     "rng.permutation(len(x))",
     "np.arange(len(x))",
 )
 minibatches.wrong(
-    "The rest is left out: with 10 examples and size 4 two are never seen. The last batch may be smaller.",
+    (
+        "You leave out the last examples: with 10 examples and size 4, two are never used. The last batch "
+        "may be smaller."
+    ),
     "range(0, len(x), size)",
     "range(0, len(x) - size + 1, size)",
 )
 minibatches.wrong(
-    "Each batch is drawn anew, so some examples come twice in an epoch and others not at all. Draw one permutation and cut it.",
+    (
+        "You draw each batch anew, so some examples come twice in an epoch and others not at all. Draw one "
+        "permutation and cut it."
+    ),
     "parts = [order[start : start + size] for start in range(0, len(x), size)]",
     "parts = [rng.integers(len(x), size=min(size, len(x) - start)) for start in range(0, len(x), size)]",
 )
 minibatches.wrong(
-    "The batches overlap: they start at every example. Let the starts go in steps of size.",
+    "The batches overlap: one starts at every example. Start one every `size` examples.",
     "range(0, len(x), size)",
     "range(0, len(x))",
 )
@@ -427,14 +496,20 @@ minibatches.wrong(
 mlp_backward = lesson.exercise(
     "mlp_backward",
     hints=(
-        "Write down the shapes of g, w2 and of what relu gives. Which products have the shapes of w2 and of relu's output?",
-        "With a = x @ w1.T + b1: dw2 = g.T @ relu(a), db2 sums g over the batch; g1 = (g @ w2), 0 where a is not positive; "
-        "then the same "
-        "again with g1, x and w1.",
+        (
+            "Write down the shapes of g, w2 and relu's output. Which products have the shapes of w2 and of "
+            "relu's output?"
+        ),
+        (
+            "With a = x @ w1.T + b1: dw2 = g.T @ relu(a), db2 sums g over the batch; g1 = (g @ w2), 0 where "
+            "a is not positive; then the same again with g1, x and w1."
+        ),
         "g1 = (g @ w2) * (a > 0); dx = g1 @ w1, dw1 = g1.T @ x, db1 = g1.sum(axis=0).",
     ),
-    why="The feed-forward layers of lesson 12 are this function, and hold two thirds of the weights in a GPT's block: 8 of "
-    "12 d_model squared.",
+    why=(
+        "The feed-forward layers of lesson 12 are this function. They have two thirds of the weights in a "
+        "GPT's block: 8 of 12 d_model squared."
+    ),
 )
 
 
@@ -451,24 +526,27 @@ def _(my, rng):
     return my.mlp_backward(*[rng.standard_normal(s) for s in ((3, 3), (3, 3), (3, 3), (3,), (3, 3), (3,))])
 
 
-@mlp_backward.check("hidden units at exactly 0 get nothing")
+@mlp_backward.check("hidden units at exactly 0 get a gradient of 0")
 def _(my, rng):
     x, w1 = np.array([[1.0, 1.0]]), np.array([[1.0, -1.0], [1.0, 1.0]])
     return my.mlp_backward(np.array([[2.0]]), x, w1, np.zeros(2), np.array([[3.0, 5.0]]), np.zeros(1))
 
 
 mlp_backward.wrong(
-    "relu is forgotten on the way back: where its input was not positive, nothing passes.",
+    "You forgot relu on the way back: where its input was not positive, the gradient is 0.",
     "(g @ w2) * (a > 0)",
     "g @ w2",
 )
 mlp_backward.wrong(
-    "At relu's input 0 the slope counts as 0, so a > 0, not a >= 0.",
+    "Where relu's input is 0 its slope is 0 by convention: use a > 0, not a >= 0.",
     "(a > 0)",
     "(a >= 0)",
 )
 mlp_backward.wrong(
-    "The bias was added to every example of the batch, so its gradient is the sum over the batch, not the mean.",
+    (
+        "The bias was added to every example of the batch, so its gradient is the sum over the batch, not "
+        "the mean."
+    ),
     body="""
 a = x @ w1.T + b1
 g1 = (g @ w2) * (a > 0)
@@ -476,12 +554,12 @@ return g1 @ w1, g1.T @ x, g1.mean(axis=0), g.T @ np.maximum(a, 0), g.mean(axis=0
 """,
 )
 mlp_backward.wrong(
-    "dw2 is taken with relu's input instead of its output: what w2 was multiplied with is relu(a).",
+    "You compute dw2 with relu's input instead of its output: w2 was multiplied by relu(a).",
     "np.maximum(a, 0)",
     "a",
 )
 mlp_backward.wrong(
-    "The weights' gradients are transposed. They are (out, in), as the weights: g.T @ input.",
+    "The weights' gradients are transposed. Like the weights they have shape (out, in): g.T @ input.",
     body="""
 a = x @ w1.T + b1
 g1 = (g @ w2) * (a > 0)
@@ -489,7 +567,10 @@ return g1 @ w1, x.T @ g1, g1.sum(axis=0), np.maximum(a, 0).T @ g, g.sum(axis=0)
 """,
 )
 mlp_backward.wrong(
-    "Forward multiplies by the transposed weights, so backward multiplies by the weights as they are: g @ w2, not g @ w2.T.",
+    (
+        "Forward multiplies by the transposed weights, so backward multiplies by the weights as they are: g "
+        "@ w2, not g @ w2.T."
+    ),
     body="""
 a = x @ w1.T + b1
 g1 = (g @ w2.T) * (a > 0)
@@ -497,7 +578,10 @@ return g1 @ w1.T, g1.T @ x, g1.sum(axis=0), g.T @ np.maximum(a, 0), g.sum(axis=0
 """,
 )
 mlp_backward.wrong(
-    "The biases' gradients are not summed over the batch: they must have the shapes of the biases, (K,) and (C,).",
+    (
+        "You do not sum the biases' gradients over the batch: they must have the shapes of the biases, (K,) "
+        "and (C,)."
+    ),
     body="""
 a = x @ w1.T + b1
 g1 = (g @ w2) * (a > 0)
@@ -510,12 +594,17 @@ return g1 @ w1, g1.T @ x, g1, g.T @ np.maximum(a, 0), g
 dropout = lesson.exercise(
     "dropout",
     hints=(
-        "If a share p of the numbers becomes 0, by how much does the mean fall? What brings it back?",
-        "One array scale: 1 / (1 - p) where rng.random is at least p, else 0; ones in evaluation. Then y = x * scale.",
+        "If a fraction p of the elements becomes 0, by how much does the mean fall? What restores it?",
+        (
+            "One array scale: 1 / (1 - p) where rng.random is at least p, else 0; ones in evaluation. Then y "
+            "= x * scale."
+        ),
         "scale = (rng.random(x.shape) >= p) / (1 - p) if training else np.ones(x.shape)",
     ),
-    why="Without 1 / (1 - p), or with dropout left on in evaluation, a model is worse in use than in training, and no error "
-    "says so.",
+    why=(
+        "Without 1 / (1 - p), or with dropout left on in evaluation, a model is worse in use than in "
+        "training, and no error is raised."
+    ),
 )
 
 
@@ -524,7 +613,7 @@ def _(my, rng):
     return my.dropout(rng.standard_normal((4, 5)), 0.3, rng)
 
 
-@dropout.check("another p, another shape; x is left as it was")
+@dropout.check("another p, another shape; x is unchanged")
 def _(my, rng):
     x = rng.standard_normal((2, 3, 4))
     before = x.copy()
@@ -541,7 +630,7 @@ def _(my, rng):
     return my.dropout(rng.standard_normal(6), 0.0, rng)
 
 
-@dropout.check("the same random numbers are used for y and for scale")
+@dropout.check("y and scale use the same random numbers")
 def _(my, rng):
     x = rng.standard_normal(50)
     y, scale = my.dropout(x, 0.5, rng)
@@ -549,40 +638,49 @@ def _(my, rng):
 
 
 dropout.wrong(
-    "The survivors are not scaled, so in training the next layer sees numbers that are smaller on average than in "
-    "evaluation. Divide by 1 - p.",
+    (
+        "You do not scale what is kept, so in training the next layer gets smaller inputs on average than in "
+        "evaluation. Divide by 1 - p."
+    ),
     "(rng.random(x.shape) >= p) / (1 - p)",
     "(rng.random(x.shape) >= p) * 1.0",
 )
 dropout.wrong(
-    "Kept and dropped are exchanged: p is the probability to be dropped, so what is kept has a random number of at least p.",
+    (
+        "Kept and dropped are swapped: p is the probability to be dropped, so keep an entry if its random "
+        "number is at least p."
+    ),
     ">= p)",
     "< p)",
 )
 dropout.wrong(
-    "The scale is 1 / p. The share that is kept is 1 - p, so divide by that.",
+    "The scale is 1 / p. The fraction that is kept is 1 - p, so divide by that.",
     "/ (1 - p)",
     "/ max(p, 1e-9)",
 )
 dropout.wrong(
-    "Dropout is on in evaluation too. There it does nothing.",
+    "Your dropout is also active in evaluation. There it must do nothing.",
     " if training else np.ones(x.shape)",
     "",
 )
 dropout.wrong(
-    "In evaluation x is multiplied by 1 - p, as in the first papers. Here the survivors were scaled in training already: "
-    "leave x alone.",
+    (
+        "You multiply x by 1 - p in evaluation, as in the first papers. Here what is kept was already scaled "
+        "in training: return x unchanged."
+    ),
     "np.ones(x.shape)",
     "np.full(x.shape, 1 - p)",
 )
 dropout.wrong(
-    "One random number decides for a whole row. Every entry is drawn on its own: rng.random(x.shape).",
+    "You draw one random number for a whole row. Draw one for every entry: rng.random(x.shape).",
     "rng.random(x.shape) >= p",
     "np.broadcast_to(rng.random(x.shape[:-1] + (1,)), x.shape) >= p",
 )
 dropout.wrong(
-    "The random numbers are drawn twice, so y was made with another mask than the scale you return; backward would use the "
-    "wrong one.",
+    (
+        "You draw the random numbers twice, so y and the returned scale have different masks; backward would "
+        "use the wrong one."
+    ),
     "x * scale, scale",
     "x * scale, (rng.random(x.shape) >= p) / (1 - p) if training else scale",
 )
@@ -592,11 +690,11 @@ dropout.wrong(
 dropout_backward = lesson.exercise(
     "dropout_backward",
     hints=(
-        "y = x * scale, entry by entry, and scale does not depend on x. What is the derivative?",
-        "What was dropped gets 0, what was kept gets what arrives, scaled by the same factor.",
-        "It is one product of the two arrays you are given.",
+        "y = x * scale, element by element, and scale does not depend on x. What is the derivative?",
+        "A dropped entry gets 0; a kept entry gets its incoming gradient, scaled by the same factor.",
+        "It is one product of the two arguments.",
     ),
-    why="The same mask and the same factor in both directions: it is all that dropout's backward has to remember.",
+    why="Forward and backward use the same mask and the same factor: dropout's backward needs nothing else.",
 )
 
 
@@ -608,12 +706,12 @@ def _(my, g, x, scale):
     return my.dropout_backward(g, scale)
 
 
-@dropout_backward.check("p = 0.2: the factor 1.25 is there")
+@dropout_backward.check("p = 0.2: the factor is 1.25")
 def _(my, rng):
     return my.dropout_backward(rng.standard_normal((3, 4)), (rng.random((3, 4)) >= 0.2) / 0.8)
 
 
-@dropout_backward.check("g and scale are left as they were")
+@dropout_backward.check("g and scale are unchanged")
 def _(my, rng):
     g, scale = rng.standard_normal(5), np.array([2.0, 0.0, 2.0, 2.0, 0.0])
     before = g.copy()
@@ -622,21 +720,24 @@ def _(my, rng):
 
 
 dropout_backward.wrong(
-    "The mask is there, the factor 1 / (1 - p) is not: multiply by scale itself.",
+    "The factor 1 / (1 - p) is missing: multiply by scale itself, not only by its mask.",
     "g * scale",
     "g * (scale > 0)",
 )
 dropout_backward.wrong(
-    "What was dropped in the forward gets a gradient. It had no influence on the loss: multiply by scale.",
+    "Dropped entries get a gradient, but they had no influence on the loss: multiply by scale.",
     "g * scale",
     "g.copy()",
 )
 dropout_backward.wrong(
-    "Dividing undoes the scale (and divides by 0 where something was dropped). The derivative of x * scale is scale: multiply.",
+    (
+        "You divide by the scale, which is 0 where an entry was dropped. The derivative of x * scale is "
+        "scale: multiply."
+    ),
     "g * scale",
     "g / np.where(scale == 0, 1e-9, scale)",
 )
 dropout_backward.wrong(
-    "g *= changes an array that belongs to others. Return a new one.",
+    "g *= changes the caller's array. Return a new one.",
     body="g *= scale\nreturn g",
 )

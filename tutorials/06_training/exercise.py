@@ -1,16 +1,16 @@
 """Exercises of lesson 06: modules, optimizers, training.
 
-Write each function where it says so; `python -m tutorials check 06` tests this file and explains.
-NumPy is all you need. No function changes the arrays it is given.
+Write each function where it says so. `python -m tutorials check 06` tests this file and explains.
+NumPy is all you need. No function may change its arguments.
 """
 
 import numpy as np
 
 
 def sgd_step(x, g, v, lr, momentum=0.0):
-    """One step of SGD with momentum, as PyTorch makes it.
+    """Do one step of SGD with momentum, in PyTorch's form.
 
-    x: the parameter, a float array;  g: its gradient;  v: the velocity so far (zeros at first), all of one shape
+    x: the parameter, a float array;  g: its gradient;  v: the velocity (initially zeros), all of one shape
     The new velocity is momentum * v + g, and the parameter moves by lr along it, downhill.
     ->  (new x, new v)
     """
@@ -21,12 +21,13 @@ def sgd_step(x, g, v, lr, momentum=0.0):
 
 
 def adam_step(x, g, m, v, t, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
-    """One step of AdamW (with weight_decay=0: Adam, algorithm 1 of Kingma & Ba 2015).
+    """Do one step of AdamW (with weight_decay=0: Adam, algorithm 1 of Kingma & Ba 2015).
 
-    x: the parameter;  g: its gradient;  m, v: the running means of g and of g * g (zeros at first), all of one shape
+    x: the parameter;  g: its gradient;  all arrays have one shape
+    m, v: the running means of g and of g * g (initially zeros)
     t: the number of this step, 1 for the first
-    The means are corrected for their start at 0; eps is added to the root, outside it. The decay multiplies the old x by
-    1 - lr * weight_decay and touches neither m nor v.
+    The means are corrected for their start at 0; eps is added outside the root. The decay multiplies the old
+    x by 1 - lr * weight_decay and does not change m or v.
     ->  (new x, new m, new v); m and v without the correction, as the next step needs them.
     """
     # solution
@@ -41,7 +42,7 @@ def clip_grad_norm(grads, max_norm):
     """Scale all gradients, as one long vector, down to the length max_norm, if it is longer.
 
     grads: a list of float arrays of any shapes;  max_norm: a positive number
-    ->  (list of the scaled arrays, the length before). A vector that is shorter, or 0, stays as it is.
+    ->  (list of the scaled arrays, the length before). A shorter vector, or one of zeros, is not changed.
     """
     # solution
     norm = np.sqrt(sum((g * g).sum() for g in grads))
@@ -51,9 +52,9 @@ def clip_grad_norm(grads, max_norm):
 
 
 def warmup_cosine(step, warmup, total):
-    """The share of the learning rate at a step, counted from 0.
+    """The factor of the learning rate at a step, counted from 0.
 
-    First a line: (step + 1) / warmup, in the steps 0 .. warmup - 1, so that the last of them has the full rate.
+    First a straight line: (step + 1) / warmup, in the steps 0 .. warmup - 1: the last has the full rate.
     Then half a cosine from 1, at step = warmup, down to 0, at step = total; and 0 from there on.
     warmup may be 0; total is larger than warmup.
     """
@@ -69,8 +70,8 @@ def minibatches(x, y, size, rng):
     """One epoch: all examples in random order, cut into batches.
 
     x: array (N, ...);  y: array (N,), y[i] belongs to x[i];  rng: a np.random.Generator
-    ->  list of pairs (x of the batch, y of the batch). Every example is in exactly one batch; all batches hold `size`
-    examples, but for the last, which holds the rest. Draw the order with rng.permutation(N), once.
+    ->  list of pairs (x of the batch, y of the batch). Every example is in exactly one batch. All batches
+    have `size` examples, except the last, which has the rest. Draw the order with rng.permutation(N), once.
     """
     # solution
     order = rng.permutation(len(x))
@@ -80,7 +81,7 @@ def minibatches(x, y, size, rng):
 
 
 def mlp(x, w1, b1, w2, b2):
-    """Given: a perceptron with one hidden layer. x (N, D), w1 (K, D), b1 (K,), w2 (C, K), b2 (C,) -> (N, C)."""
+    """An MLP with one hidden layer. (Given.) x (N, D), w1 (K, D), b1 (K,), w2 (C, K), b2 (C,) -> (N, C)."""
     return np.maximum(x @ w1.T + b1, 0) @ w2.T + b2
 
 
@@ -88,7 +89,7 @@ def mlp_backward(g, x, w1, b1, w2, b2):
     """The gradients of mlp.
 
     g: (N, C), the gradient of a loss with respect to mlp's output;  the rest: mlp's arguments
-    ->  (dx, dw1, db1, dw2, db2), each in the shape of its argument. Where relu's input is 0 its slope counts as 0.
+    ->  (dx, dw1, db1, dw2, db2), each in the shape of its argument. Where relu's input is 0, its slope is 0.
     """
     # solution
     a = x @ w1.T + b1
@@ -98,11 +99,11 @@ def mlp_backward(g, x, w1, b1, w2, b2):
 
 
 def dropout(x, p, rng, training=True):
-    """Dropout.
+    """Set random entries of x to 0 in training, and scale up the others.
 
     x: float array of any shape;  p: the probability to be dropped, 0 <= p < 1;  rng: a np.random.Generator
-    In training: draw rng.random(x.shape) once; where it is at least p the entry is kept and divided by 1 - p, elsewhere
-    it becomes 0. In evaluation nothing is drawn and nothing changes.
+    In training, draw rng.random(x.shape) once. Where it is at least p, the entry is kept and divided by
+    1 - p; elsewhere it becomes 0. In evaluation nothing is drawn and nothing changes.
     ->  (y, scale), both of x's shape, with y = x * scale: scale is 1 / (1 - p) or 0; in evaluation 1.
     """
     # solution
