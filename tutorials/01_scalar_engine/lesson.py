@@ -127,7 +127,7 @@ for h in (1.0, 1e-1, 1e-2, 1e-4, 1e-8, 1e-12, 1e-15):
 # | $\partial L/\partial a = -3 \cdot b = 9$ | $d = a \cdot b$ |
 # | $\partial L/\partial b = 1 \cdot e + (-3) \cdot a = 4 - 6 = -2$ | **two** uses, in $L$ and in $d$ |
 #
-# Had we forgotten that $b$ is used twice, we would have got 4 or 6. Nudging settles it.
+# Had we forgotten that $b$ is used twice, we would have got 4 or −6. Nudging settles it.
 
 
 # %%
