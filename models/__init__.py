@@ -1,3 +1,3 @@
-"""Everything that is a Transformer. One idea a file, each to be read beside the paper; built on minigrad, which knows none of it."""
+"""Transformers and their relatives, built on minigrad. One idea a file, each to be read beside its paper."""
 
-import minigrad  # which tells where a module of models/ moved
+import minigrad  # its import hook names the new place of a module of models/ that moved

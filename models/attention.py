@@ -1,7 +1,7 @@
-"""Multi-head attention and its masks (Vaswani et al. 2017, section 3.2). Knows sequences, not what they mean.
+"""Multi-head attention, its masks and its caches (Vaswani et al. 2017, section 3.2).
 
-Masks have one polarity: True = may attend. Every mask broadcasts to (B, H, Tq, Tk); combine them with &.
-PyTorch's *modules* mean the opposite by theirs (True = hide), which is why the argument here is called `mask`: pass ~theirs.
+Every mask means the same: True = may attend. A mask broadcasts to (B, H, Tq, Tk); combine masks with &.
+In PyTorch's *modules* True means hide, which is why the argument here has another name, `mask`: pass ~theirs.
 """
 
 from functools import partial
@@ -12,16 +12,16 @@ from minigrad import Tensor, concatenate, is_grad_enabled
 from minigrad import functional as F
 from minigrad.nn import Linear, Module
 
-# how softmax(Q K^T) V is computed: the same answer, other time and memory; "auto" goes by the length
+# the ways to compute softmax(Q K^T) V, which differ in time and memory only; "auto" chooses by the length
 PATHS = {"auto": F.scaled_dot_product_attention} | {
     path: partial(F.scaled_dot_product_attention, path=path) for path in ("plain", "blocked")
 }
 
 
 def causal_mask(queries, keys=None):
-    """(1, 1, Tq, Tk): each query sees the keys up to its own place, counted from the end, so that the last sees them all.
+    """A mask (1, 1, Tq, Tk): each query sees the keys up to its own position. The last query sees every key.
 
-    For long sequences it is a rule (F.CausalMask), not written out until somebody reads it."""
+    For long sequences the mask is an F.CausalMask, which becomes an array only when its elements are read."""
     keys = queries if keys is None else keys
     if F.is_long(queries, keys):
         return F.CausalMask(queries, keys, keys - queries)
@@ -29,55 +29,56 @@ def causal_mask(queries, keys=None):
 
 
 def padding_mask(tokens, pad):
-    """(B, 1, 1, T): True where tokens (B, T) are not padding; no query sees a padded key."""
+    """A mask (B, 1, 1, T), True where tokens (B, T) are not padding: no query sees a padded key."""
     tokens = tokens.data if isinstance(tokens, Tensor) else np.asarray(tokens)
     return Tensor((tokens != pad)[:, None, None, :])
 
 
 class KVCache:
-    """The keys and values of the tokens so far, of one layer, so that the next token computes its own only.
+    """The keys and values of one layer for the tokens so far: a new token computes only its own.
 
-    Arrays (B, H, max_len, D), made at the first update and filled from the left; evaluation under no_grad is what they are for.
-    It knows no order: a single new token may see all that is there, but of several at once the caller's mask must say which sees
-    which, causal_mask(new, past + new). (GPT, Llama and Transformer do so.)
+    Arrays (B, H, max_len, D), allocated at the first update and filled from the left; for evaluation under
+    no_grad. A cache masks nothing. A single new token may see all keys; several need a mask from the caller,
+    causal_mask(new, past + new), as GPT, Llama and Transformer pass it.
     """
 
-    ready = False  # keys and values of new tokens are wanted
+    ready = False  # new tokens must compute their keys and values
 
     def __init__(self, max_len):
         self.max_len, self.length, self.k, self.v = max_len, 0, None, None
 
     def update(self, k, v):
-        """Take in k and v (B, H, T, D) of new tokens; returns those of all tokens so far (B, H, length, D).
+        """Append k and v (B, H, T, D) of new tokens. Returns k and v of all tokens so far (B, H, length, D).
 
-        While computations are recorded, gradients reach the new ones; what was here before is a constant.
+        While gradients are enabled they reach the new k and v; the earlier ones are constants.
         """
         B, H, new, D = k.shape
         past, length = self.length, self.length + new
         if length > self.max_len:
             raise ValueError(
-                f"The cache has room for {self.max_len} tokens; {past} are in it, and {new} more do not fit."
+                f"The cache has room for {self.max_len} tokens; it holds {past}, and {new} more do not fit."
             )
         if self.k is None:
             self.k, self.v = (np.empty((B, H, self.max_len, D), k.dtype) for _ in range(2))
         if self.k.shape[:2] != (B, H):
             raise ValueError(
-                f"The cache holds (batch, heads) {self.k.shape[:2]}, the new keys are of {(B, H)}; a new batch needs a new cache."
+                f"The cache holds (batch, heads) {self.k.shape[:2]}, the new keys have {(B, H)}; "
+                "a new batch needs a new cache."
             )
         self.k[:, :, past:length], self.v[:, :, past:length], self.length = k.data, v.data, length
         if is_grad_enabled() and (k.requires_grad or v.requires_grad):
-            before = (Tensor(kept[:, :, :past].copy()) for kept in (self.k, self.v))
+            before = (Tensor(old[:, :, :past].copy()) for old in (self.k, self.v))
             return tuple(concatenate(pair, 2) for pair in zip(before, (k, v), strict=True))
         return Tensor(self.k[:, :, :length]), Tensor(self.v[:, :, :length])
 
     def select(self, rows):
-        """Go on with these rows of the batch, in this order: what beam search does after each step."""
+        """Keep these rows of the batch, in this order; beam search does so after each step."""
         if self.k is not None:
             self.k, self.v = self.k[rows], self.v[rows]
 
 
 class SourceCache:
-    """The keys and values of an encoder's output for one layer's cross-attention: computed once, the same at every step."""
+    """The keys and values of one cross-attention, from the encoder's output; computed once for all steps."""
 
     length, k, v = 0, None, None
 
@@ -97,16 +98,17 @@ class SourceCache:
 class MultiHeadAttention(Module):
     """Concat(head_1 ... head_h) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    The heads' projections lie side by side in one matrix each; head i is columns i D .. (i+1) D, with D = head_dim.
+    Each projection holds all heads side by side: head i has the columns i D .. (i+1) D, with D = head_dim.
 
-    num_kv_heads  fewer heads of keys and values, each shared by num_heads / num_kv_heads queries' heads (Ainslie et al. 2023)
+    num_kv_heads  heads of keys and values, each shared by num_heads / num_kv_heads query heads
+                  (Ainslie et al. 2023)
     head_dim      D, if it is not d_model / num_heads
-    kv_dim        the width of what is attended to, if it is not d_model
+    kv_dim        the width of the sequence attended to, if it is not d_model
     v_dim         the width of the values, if it is not that of the keys
-    rotary        turns queries and keys by their positions (models.positional.Rotary)
+    rotary        rotates queries and keys by their positions (models.positional.Rotary)
     path          how the attention is computed: a name in PATHS
-    After a call with `keep_weights` set, `weights` holds what was attended to: an array (B, H, Tq, Tk), before dropout; and
-    `across` says whether that was another sequence than the queries'.
+    After a call with `keep_weights` set, `weights` is an array (B, H, Tq, Tk): the attention weights before
+    dropout. `across` is True if keys and queries came from different sequences.
     """
 
     keep_weights = across = False
@@ -133,25 +135,26 @@ class MultiHeadAttention(Module):
     def forward(
         self, query, key=None, value=None, mask=None, need_weights=False, cache=None, positions=None, **others
     ):
-        """query (B, Tq, C), key and value (B, Tk, C) -> (B, Tq, C); self-attention if only the query is given.
+        """query (B, Tq, C), key and value (B, Tk, C) -> (B, Tq, C); self-attention if given only the query.
 
         mask          boolean (True = may attend) or floats to add, broadcasting to (B, H, Tq, Tk)
-        need_weights  return (output, weights) with weights (B, H, Tq, Tk), those before dropout
-        cache         a KVCache: the keys are then those in it, followed by the ones given; or a SourceCache
-        positions     (T,) or (B, T): where the tokens stand, for `rotary`; else they follow those in the cache
+        need_weights  return (output, weights), the weights (B, H, Tq, Tk) before dropout
+        cache         a KVCache, whose keys and values come before the given ones; or a SourceCache
+        positions     (T,) or (B, T), for `rotary`; by default they follow those in the cache
         """
         if others:
-            raise TypeError(_not_taken(*others))
+            raise TypeError(_unknown_argument(*others))
         if query.ndim != 3:
             raise ValueError(
-                f"Attention takes a batch of sequences (B, T, C), got {query.shape}; unsqueeze(0) makes one sequence a batch."
+                f"Attention takes a batch of sequences (B, T, C), got {query.shape}; "
+                "unsqueeze(0) makes one sequence a batch."
             )
         self.across = key is not None and key is not query
         key = query if key is None else key
         value = key if value is None else value
         q = self.split(self.q_proj(query))  # (B, H, Tq, D)
         if self.rotary is not None:
-            positions = _following(cache, query) if positions is None else positions
+            positions = _next_positions(cache, query) if positions is None else positions
             q = self.rotary(q, positions)
         if cache is not None and cache.ready:
             k, v = cache.k, cache.v
@@ -164,10 +167,10 @@ class MultiHeadAttention(Module):
         return (out, weights) if need_weights else out
 
     def attend(self, q, k, v, mask=None, need_weights=False):
-        """Heads q (B, H, Tq, D), k and v (B, Hkv, Tk, D) -> what was gathered, side by side (B, Tq, H D), and the weights or None."""
+        """q (B, H, Tq, D), k and v (B, Hkv, Tk, D) -> merged heads (B, Tq, H D), and the weights or None."""
         B, H, Tq, D = q.shape
         if self.num_kv_heads != H:
-            q, k, v, mask = self._grouped(q, k, v, mask)
+            q, k, v, mask = self._group(q, k, v, mask)
         heads = PATHS[self.path](q, k, v, mask, self.dropout if self.training else 0.0)
         out = self.merge(heads.reshape(B, H, Tq, D) if heads.ndim > 4 else heads)
         if not need_weights:
@@ -177,19 +180,20 @@ class MultiHeadAttention(Module):
         self.weights = weights.data if self.keep_weights else None
         return out, weights
 
-    def _grouped(self, q, k, v, mask):
-        """The heads of queries that share keys and values on an axis of their own, along which k and v are broadcast, not copied."""
+    def _group(self, q, k, v, mask):
+        """Give query heads that share keys and values an axis of their own, along which k and v broadcast."""
         B, H, Tq, D = q.shape
         groups = (self.num_kv_heads, H // self.num_kv_heads)
         if isinstance(mask, F.CausalMask):
-            mask = mask.with_other(None if mask.other is None else self._grouped(q, k, v, mask.other)[3])
+            mask = mask.with_other(None if mask.other is None else self._group(q, k, v, mask.other)[3])
         elif mask is not None and mask.ndim > 2:
-            own = mask.shape[-3]
-            if own not in (1, H):
+            heads = mask.shape[-3]
+            if heads not in (1, H):
                 raise ValueError(
-                    f"A mask {mask.shape} is for 1 head or for each of the {H}; it must broadcast to {(B, H, Tq, k.shape[2])}."
+                    f"A mask has 1 head or {H}, got shape {mask.shape}; "
+                    f"it must broadcast to {(B, H, Tq, k.shape[2])}."
                 )
-            mask = mask.reshape(*mask.shape[:-3], *(groups if own > 1 else (1, 1)), *mask.shape[-2:])
+            mask = mask.reshape(*mask.shape[:-3], *(groups if heads > 1 else (1, 1)), *mask.shape[-2:])
         q = q.reshape(B, *groups, Tq, D)  # (B, Hkv, G, Tq, D)
         return q, k[:, :, None], v[:, :, None], mask  # k and v (B, Hkv, 1, Tk, D)
 
@@ -199,20 +203,23 @@ class MultiHeadAttention(Module):
 
 
 def from_torch_state(state):
-    """The state of PyTorch's nn.MultiheadAttention under our names: its three projections lie in one in_proj_weight (3 C, C),
-    unless keys have a width of their own. `attention.load_state_dict(from_torch_state(theirs.state_dict()))`."""
+    """Convert the state of PyTorch's nn.MultiheadAttention to our names.
+
+    PyTorch keeps the three projections in one in_proj_weight (3 C, C), unless keys have a width of their own.
+    `attention.load_state_dict(from_torch_state(theirs.state_dict()))`."""
     state = {
         name: value.detach().numpy() if hasattr(value, "detach") else np.asarray(value)
         for name, value in state.items()
     }
     if "bias_k" in state:
         raise ValueError(
-            "PyTorch's add_bias_kv puts one more key into every sequence; our attention has no such key."
+            "PyTorch's add_bias_kv adds one more key to every sequence; our attention has no such key."
         )
     if "out_proj.weight" not in state or not ("in_proj_weight" in state or "q_proj_weight" in state):
         raise ValueError(
-            f"from_torch_state takes the state of one nn.MultiheadAttention, with in_proj_weight and out_proj.weight; got {_few(state)}. "
-            "Of a larger module pass its attention's state: theirs.self_attn.state_dict()."
+            "from_torch_state takes the state of one nn.MultiheadAttention, with in_proj_weight and "
+            f"out_proj.weight; got {_first_names(state)}. From a larger module pass its attention's state: "
+            "theirs.self_attn.state_dict()."
         )
     out = {}
     for i, part in enumerate("qkv"):
@@ -225,30 +232,30 @@ def from_torch_state(state):
     return out | {name: value for name, value in state.items() if name.startswith("out_proj.")}
 
 
-def _few(names):
+def _first_names(names):
     names = list(names)
-    return (
-        ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        if names
-        else "an empty state"
-    )
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more if names else "an empty state"
 
 
-def _not_taken(name, *_):
-    """A sentence for an argument that attention does not take; PyTorch's names are led to ours."""
+def _unknown_argument(name, *_):
+    """The message for an argument that attention does not take; for PyTorch's names it gives ours."""
     ours = {
-        "attn_mask": "pass it inverted as mask=~attn_mask if it is boolean (here True = may attend), as mask=attn_mask if it holds floats to add",
-        "key_padding_mask": "pass mask=~key_padding_mask[:, None, None, :] (here True = may attend), or mask=padding_mask(tokens, pad)",
+        "attn_mask": (
+            "pass it inverted as mask=~attn_mask if it is boolean (here True = may attend), "
+            "as mask=attn_mask if it holds floats to add"
+        ),
+        "key_padding_mask": (
+            "pass mask=~key_padding_mask[:, None, None, :] (here True = may attend), "
+            "or mask=padding_mask(tokens, pad)"
+        ),
         "is_causal": "pass mask=causal_mask(T), and combine masks with &",
     }
-    return (
-        f"Attention takes no argument {name!r}: "
-        + ours.get(name, "it takes query, key, value, mask, need_weights, cache and positions")
-        + "."
-    )
+    instead = ours.get(name, "it takes query, key, value, mask, need_weights, cache and positions")
+    return f"Attention takes no argument {name!r}: {instead}."
 
 
-def _following(cache, query):
+def _next_positions(cache, query):
     past = 0 if cache is None else cache.length
     return np.arange(past, past + query.shape[1])
 
@@ -257,12 +264,13 @@ def _check_heads(d_model, num_heads, num_kv_heads, head_dim, path):
     if num_heads < 1 or head_dim is None and d_model % num_heads:
         fits = [h for h in range(1, d_model + 1) if d_model % h == 0]
         raise ValueError(
-            f"d_model = {d_model} cannot be shared equally among {num_heads} heads; it must be a multiple of their number. "
-            f"With this d_model use {', '.join(map(str, fits))} heads."
+            f"d_model = {d_model} cannot be divided equally among {num_heads} heads; "
+            f"it must be a multiple of num_heads. With this d_model use {', '.join(map(str, fits))} heads."
         )
     if num_kv_heads < 1 or num_heads % num_kv_heads:
         raise ValueError(
-            f"{num_heads} heads cannot share {num_kv_heads} heads of keys and values equally; num_kv_heads must divide num_heads."
+            f"{num_heads} heads cannot share {num_kv_heads} heads of keys and values equally; "
+            "num_kv_heads must divide num_heads."
         )
     if path not in PATHS:
-        raise ValueError(f"attention can be computed by path {' or '.join(map(repr, PATHS))}, got {path!r}.")
+        raise ValueError(f"attention: path must be {' or '.join(map(repr, PATHS))}, got {path!r}.")

@@ -1,6 +1,6 @@
-"""BERT: an encoder that fills in hidden tokens, looking both ways (Devlin et al. 2019). Knows tokens, not text.
+"""BERT: an encoder that fills in hidden tokens from both sides (Devlin et al. 2019).
 
-Post-norm, GELU, learned positions, a type for each token (sentence A or B), a summary of the first token.
+Post-norm, GELU, learned positions, a type for each token (sentence A or B), a pooler on the first token.
 """
 
 import numpy as np
@@ -13,15 +13,15 @@ from minigrad.ops.creation import zeros
 from models.attention import padding_mask
 from models.blocks import ACTIVATIONS, EncoderLayer
 from models.positional import LearnedPositions
-from models.tokens import token_numbers
+from models.tokens import token_ids
 
-IGNORED = -100  # F.cross_entropy's ignore_index: a place where nothing is asked
+IGNORED = -100  # F.cross_entropy's ignore_index: a position without a target
 
 
 class BERT(Module):
-    """Tokens in, a vector for each out, and the logits of what stands at each place.
+    """Tokens -> a vector for each (encode), or the logits of the token at each position (forward).
 
-    pad    the token number that fills up short sequences; nothing attends to it
+    pad    the token id that fills up short sequences; nothing attends to it
     """
 
     def __init__(self, vocab_size, d_model=768, num_heads=12, num_layers=12, d_ff=None, max_len=512, dropout=0.1, types=2, pad=0,
@@ -42,8 +42,8 @@ class BERT(Module):
                 init.normal_(p, std=0.02)
 
     def encode(self, tokens, types=None, mask=None):
-        """tokens (B, T) -> (B, T, C). types (B, T): which sentence a token belongs to, 0 if not given; mask as in attention."""
-        tokens = token_numbers(tokens)
+        """tokens (B, T) -> (B, T, C). types (B, T): the token's sentence, default 0; mask as in attention."""
+        tokens = token_ids(tokens)
         mask = padding_mask(tokens, self.pad) if mask is None else mask
         types = np.zeros(tokens.shape, dtype=np.int64) if types is None else types
         x = self.tokens(tokens) + self.positions(np.arange(tokens.shape[1])) + self.types(types)
@@ -57,26 +57,28 @@ class BERT(Module):
         return tanh(self.pooler(encoded[:, 0]))
 
     def forward(self, tokens, types=None, mask=None):
-        """tokens (B, T) -> logits (B, T, V) of what stands at each place; the output matrix is the token embedding again."""
+        """tokens (B, T) -> logits (B, T, V) of the token at each position. Tied to the token embedding."""
         x = self.transform_norm(self.activation(self.transform(self.encode(tokens, types, mask))))
         return F.linear(x, self.tokens.weight, self.output_bias)
 
 
 def hide(tokens, mask_token, ordinary, rng=None, share=0.15, never=()):
-    """(what the model sees, what it is asked), both (B, T): the masking of BERT (section 3.1).
+    """Mask tokens as BERT does (section 3.1). Returns (the model's input, its targets), both (B, T).
 
-    Of all tokens, except those in `never` (padding and its like), a `share` is asked for. Of these 80 in 100 are replaced by
-    mask_token, 10 by any of the `ordinary` tokens (low, high), and 10 left as they are: what stands there cannot be trusted,
-    so every place must be understood. Elsewhere the answer is IGNORED.
+    Chooses a `share` of all tokens as targets, except those in `never`, such as padding. Of 100 chosen tokens
+    80 are replaced by mask_token, 10 by one of the `ordinary` tokens (low, high), and 10 stay: the model
+    cannot trust any token it reads, so it must understand every position. Other positions have the target
+    IGNORED.
     """
     if np.shape(ordinary) != (2,) or not ordinary[0] < ordinary[1]:
         raise ValueError(
-            f"ordinary is a pair (low, high), the ordinary tokens being low to high - 1, such as (2, 50); got {ordinary!r}."
+            "ordinary is a pair (low, high), the ordinary tokens being low to high - 1, such as (2, 50); "
+            f"got {ordinary!r}."
         )
     rng = streams.stream("masking") if rng is None else rng
     tokens = tokens.data if isinstance(tokens, Tensor) else np.asarray(tokens)
     asked = (rng.random(tokens.shape) < share) & ~np.isin(tokens, never)
-    fate = rng.random(tokens.shape)  # a number of its own: not the one that decided what is asked
+    fate = rng.random(tokens.shape)  # drawn anew: independent of the choice of targets
     seen = np.where(asked & (fate < 0.8), mask_token, tokens)
     seen = np.where(asked & (fate >= 0.8) & (fate < 0.9), rng.integers(*ordinary, size=tokens.shape), seen)
     return seen, np.where(asked, tokens, IGNORED)

@@ -1,6 +1,6 @@
 """The blocks that stack into Transformers: feed-forward, residual + norm, encoder layer, decoder layer.
 
-Knows how sublayers are joined; not what goes in or what is made of what comes out. C is d_model, T a length, B the batch.
+Shapes: B is the batch size, T a sequence's length, C is d_model.
 """
 
 from minigrad import functional as F
@@ -12,7 +12,7 @@ NORMS = {"layer": LayerNorm, "rms": RMSNorm}
 
 
 def feed_forward(d_model, d_ff, dropout=0.0, activation="relu"):
-    """The feed-forward network of an activation's name; "swiglu" is one of its own."""
+    """The feed-forward network with this activation; "swiglu" gives a SwiGLU."""
     return (
         SwiGLU(d_model, d_ff, dropout)
         if activation == "swiglu"
@@ -21,7 +21,7 @@ def feed_forward(d_model, d_ff, dropout=0.0, activation="relu"):
 
 
 class FeedForward(Module):
-    """max(0, x W_1 + b_1) W_2 + b_2, at each position alone (Vaswani et al. 2017, equation 2)."""
+    """max(0, x W_1 + b_1) W_2 + b_2, at each position separately (Vaswani et al. 2017, equation 2)."""
 
     def __init__(self, d_model, d_ff, dropout=0.0, activation="relu"):
         if activation not in ACTIVATIONS:
@@ -38,7 +38,7 @@ class FeedForward(Module):
 
 
 class SwiGLU(Module):
-    """(silu(x W_gate) * x W_up) W_down: one half decides how much of the other passes (Shazeer 2020, equation 6)."""
+    """(silu(x W_gate) * x W_up) W_down: the gate scales what passes of x W_up (Shazeer 2020, equation 6)."""
 
     def __init__(self, d_model, d_ff, dropout=0.0, bias=False):
         self.gate_proj = Linear(d_model, d_ff, bias)
@@ -58,10 +58,10 @@ def make_norm(kind, d_model):
 
 
 class Residual(Module):
-    """A sublayer with its way around it, and the norm.
+    """A sublayer with a residual connection and a norm.
 
-    post (the paper):  norm(x + dropout(sublayer(x)))     every sum is normalised
-    pre  (today):      x + dropout(sublayer(norm(x)))     the way around stays free, so gradients reach any depth unscaled
+    post (the paper):  norm(x + dropout(sublayer(x)))     every sum is normalized
+    pre  (today):      x + dropout(sublayer(norm(x)))     gradients reach any depth unscaled
     """
 
     def __init__(self, d_model, dropout=0.0, norm="post", norm_kind="layer"):
@@ -92,7 +92,7 @@ class EncoderLayer(Module):
         self.residual2 = Residual(d_model, dropout, norm, norm_kind)
 
     def forward(self, x, mask=None):
-        """x (B, T, C); mask: which source tokens may be seen."""
+        """x (B, T, C) -> (B, T, C). mask: True for the source tokens that may be attended to."""
         x = self.residual1(x, lambda x: self.self_attention(x, mask=mask))
         return self.residual2(x, self.feed_forward)
 
@@ -111,8 +111,10 @@ class DecoderLayer(Module):
         self.residual3 = Residual(d_model, dropout, norm, norm_kind)
 
     def forward(self, x, memory, tgt_mask=None, src_mask=None, cache=(None, None)):
-        """x (B, Tt, C), memory (B, Ts, C). tgt_mask hides the future and target padding; src_mask hides *source* padding.
-        cache: (KVCache, SourceCache) when x continues what was decoded before."""
+        """x (B, Tt, C), memory (B, Ts, C) -> (B, Tt, C).
+
+        tgt_mask hides the future and target padding; src_mask hides *source* padding.
+        cache: (KVCache, SourceCache) if x continues earlier target tokens."""
         own, source = cache
         x = self.residual1(x, lambda x: self.self_attention(x, mask=tgt_mask, cache=own))
         x = self.residual2(x, lambda x: self.cross_attention(x, memory, memory, mask=src_mask, cache=source))

@@ -1,4 +1,4 @@
-"""A text encoder with a classification head: which of some classes a text belongs to. Knows token numbers, not what they stand for."""
+"""A text encoder with a classification head."""
 
 from minigrad import Tensor
 from minigrad import functional as F
@@ -7,7 +7,7 @@ from models.attention import padding_mask
 
 
 class Classifier(Module):
-    """The mean of what the encoder makes of the tokens, padding left out, and a linear layer on it.
+    """A linear layer on the mean of the encoder's vectors, without those of padding.
 
     encoder   a BERT, such as load("minilm").model
     """

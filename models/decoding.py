@@ -1,7 +1,7 @@
-"""Choosing tokens one after another: greedy, by chance, by beams. Knows logits and rows of tokens; not which model they come from.
+"""Decoding: choose one token after another, greedily, by sampling or by beam search, from any model's logits.
 
-What is continued is a subclass of Rows: Prompts below for decoder-only models, models.transformer.Translation for the
-encoder-decoder, models.recurrent.Writing for the one on recurrent layers.
+A subclass of Rows is continued: Prompts below for decoder-only models, models.transformer.Translation for
+the encoder-decoder, models.recurrent.Writing for the recurrent encoder-decoder.
 """
 
 import contextlib
@@ -13,32 +13,32 @@ import numpy as np
 from minigrad import Tensor, no_grad, random
 from minigrad.data import padded
 
-# ---------------------------------------------------------------- what is continued
+# ---------------------------------------------------------------- rows to continue
 
 
 class Rows:
-    """Rows of tokens (R, T) that a model is writing; after its end a row gets `pad`.
+    """Rows of tokens (R, T) that a model continues; after its end a row is filled with `pad`.
 
-    A subclass defines logits() -> (R, V) of each row's next token, and selects what else it holds for each row.
+    A subclass defines logits() -> (R, V) of each row's next token, and extends select() to its other state.
     """
 
     def __init__(self, model, tokens, pad):
         self.model, self.modules, self.tokens, self.pad = model, list(model.modules()), tokens, pad
 
     def append(self, tokens):
-        """One more token (R,) for each row."""
+        """Append one token (R,) to each row."""
         self.tokens = np.concatenate([self.tokens, tokens[:, None]], 1)
 
     def select(self, rows):
-        """Go on with these rows, in this order."""
+        """Keep these rows, in this order."""
         self.tokens = self.tokens[rows]
 
     def history(self):
-        """For each row the tokens it holds, without padding."""
+        """The tokens of each row, without padding."""
         return [row[row != self.pad] for row in self.tokens]
 
     def evaluating(self):
-        """model.evaluating(), for a block entered at every token: usually there is nothing to switch."""
+        """model.evaluating(), at no cost if the model is in evaluation already: entered at every token."""
         training = any(module.training for module in self.modules)
         return self.model.evaluating() if training else contextlib.nullcontext()
 
@@ -46,11 +46,12 @@ class Rows:
 class Prompts(Rows):
     """Rows of tokens that a decoder-only model continues.
 
-    prompts   lists of token numbers; shorter ones are padded on the left, which nothing attends to and no position counts
-    cache     keep keys and values, so that each step computes the new token only. The logits are the same without.
+    prompts   lists of token ids; shorter ones are padded on the left. Nothing attends to the padding, and it
+              takes no positions
+    cache     keep keys and values, so that each step computes only the new token; the logits are the same
 
-    Beyond the model's context the last max_len tokens count, moved to positions 0 .. max_len - 1: what was cached of them is
-    then of no use, as it was computed at other positions and from tokens now forgotten, so each step computes all anew.
+    Beyond the model's context only the last max_len tokens count, at positions 0 .. max_len - 1. Their cached
+    keys and values belong to other positions and depend on dropped tokens, so each step recomputes them all.
     """
 
     def __init__(self, model, prompts, cache=True):
@@ -60,23 +61,27 @@ class Prompts(Rows):
             raise ValueError("There is nothing to continue: a prompt needs at least one token.")
         for prompt in prompts:
             if prompt.dtype.kind not in "iu":
-                raise TypeError(f"A prompt is a list of token numbers, which are whole, got {prompt.dtype}.")
+                raise TypeError(f"A prompt is a list of token ids, which are integers, got {prompt.dtype}.")
         if lengths.max() > model.max_len:
-            warnings.warn(f"a prompt of {lengths.max()} tokens is longer than the context; the model sees the last {model.max_len} of it.", stacklevel=3)  # fmt: skip
+            warnings.warn(
+                f"a prompt of {lengths.max()} tokens is longer than the context; "
+                f"the model sees the last {model.max_len} of it.",
+                stacklevel=3,
+            )
         super().__init__(model, padded([p[::-1] for p in prompts])[:, ::-1].astype(int), pad=0)
-        self.padded = lengths.max() - lengths  # (R,): so many places of a row, on its left, are padding
+        self.padded = lengths.max() - lengths  # (R,): the number of padding positions on the left
         self.cache = model.new_cache() if cache and self.tokens.shape[1] <= model.max_len else None
 
     @no_grad()
     def logits(self):
-        """(R, V) of each row's next token."""
+        """The logits (R, V) of each row's next token."""
         T = self.tokens.shape[1]
-        first = max(T - self.model.max_len, 0)  # the first that is still seen
-        begin = self.cache[0].length if self.cache else first  # the first that is not in the cache
+        first = max(T - self.model.max_len, 0)  # the first token inside the context
+        begin = self.cache[0].length if self.cache else first  # the first token that is not in the cache
         positions, mask = np.arange(begin - first, T - first), None
         if self.padded.any():
             skipped = np.maximum(self.padded - first, 0)[:, None]  # (R, 1)
-            positions = np.maximum(positions - skipped, 0)  # padding may stand anywhere: nothing sees it
+            positions = np.maximum(positions - skipped, 0)  # padding may have any position: nothing sees it
             mask = Tensor((np.arange(T - first) >= skipped)[:, None, None, :])
         with self.evaluating():
             return self.model(self.tokens[:, begin:], mask, positions, self.cache, last=True).data[:, -1]
@@ -97,15 +102,19 @@ class Prompts(Rows):
 
 
 def _prompt(tokens):
-    """One prompt as an array (T,); a sentence for a bare number, which may be a flat list meant as one prompt, and for several."""
+    """Convert one prompt to an array (T,).
+
+    Raises ValueError for a bare number (a flat list that was meant as one prompt) and for several rows."""
     tokens = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)
     if tokens.ndim == 0:
         raise ValueError(
-            f"Prompts are lists of token numbers, a list for each prompt, got the number {tokens}; one prompt alone is [[1, 2, 3]]."
+            f"Prompts are lists of token ids, a list for each prompt, got the number {tokens}; "
+            "one prompt alone is [[1, 2, 3]]."
         )
     if tokens.ndim > 1 and tokens.size != tokens.shape[-1]:
         raise ValueError(
-            f"A prompt is a list of token numbers, got an array of shape {tokens.shape}; several prompts are given to generate, one each row."
+            f"A prompt is a list of token ids, got an array of shape {tokens.shape}; "
+            "pass several prompts to generate, one in each row."
         )
     return tokens.reshape(-1)
 
@@ -114,14 +123,14 @@ def _prompt(tokens):
 
 
 class Sampler:
-    """Chooses one token for each row: __call__(logits (R, V), rows) -> (R,). Applied in this order:
+    """Chooses one token for each row: __call__(logits (R, V), rows) -> (R,). Applies in this order:
 
-    repetition_penalty   above 1: what the row holds already becomes less likely (Keskar et al. 2019, section 4.1)
-    temperature          logits are divided by it: below 1 bolder, above 1 more even; 0 takes the likeliest
-    top_k                only the k likeliest
-    top_p                only the likeliest that together reach this probability (Holtzman et al. 2020)
-    seed                 the same seed draws the same. Row i has random numbers of its own, told by i alone: whatever stands
-                         beside it, but a prompt that moves to another row of the batch gets others
+    repetition_penalty   above 1: tokens in the row become less likely (Keskar et al. 2019, section 4.1)
+    temperature          divides the logits: below 1 sharpens, above 1 flattens; 0 takes the likeliest token
+    top_k                keep the k likeliest tokens
+    top_p                keep the likeliest tokens that together reach this probability (Holtzman et al. 2020)
+    seed                 the same seed draws the same. Row i has a random stream of its own, which depends on i,
+                         not on other rows: a prompt that moves to another row draws differently
     """
 
     def __init__(self, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0, seed=None):
@@ -146,21 +155,21 @@ class Sampler:
         order, p = self.distribution(logits)
         drawn = np.array([self._uniform(row) for row in range(len(p))])[:, None]
         reached = np.cumsum(p, -1)
-        place = (reached <= drawn * reached[:, -1:]).sum(-1)
-        return order[np.arange(len(order)), np.minimum(place, (p > 0).sum(-1) - 1)]
+        rank = (reached <= drawn * reached[:, -1:]).sum(-1)
+        return order[np.arange(len(order)), np.minimum(rank, (p > 0).sum(-1) - 1)]
 
     def distribution(self, logits):
-        """(order, p): tokens (R, V) from likely to unlikely, and the probabilities they are drawn with."""
+        """(order, p): tokens (R, V) from likely to unlikely, and the probabilities to draw them with."""
         order = np.argsort(-logits, -1, kind="stable")
         sorted_logits = np.take_along_axis(logits, order, -1)
-        # the likeliest is 0 whatever the temperature
+        # the likeliest token has 0 at any temperature
         below = np.where(sorted_logits == -np.inf, 0, sorted_logits - sorted_logits[:, :1])
-        # and what is forbidden stays so
+        # forbidden tokens (-inf) stay forbidden
         p = np.where(sorted_logits == -np.inf, 0, np.exp(below / self.temperature))
         p[:, self.top_k or p.shape[1] :] = 0
         p /= p.sum(-1, keepdims=True)
         if self.top_p is not None:
-            # those before it reach it already; the likeliest always stays
+            # drop a token if those before it reach top_p already; the likeliest always stays
             p[np.cumsum(p, -1) - p >= self.top_p] = 0
             p /= p.sum(-1, keepdims=True)
         return order, p
@@ -182,25 +191,25 @@ def likeliest(logits):
 def _check_logits(largest):
     if not (largest > -np.inf).all():
         raise ValueError(
-            "The logits of a row are NaN, or allow no token at all; were the model's weights trained without a NaN?"
+            "The logits of a row are NaN, or allow no token at all; do the model's weights contain a NaN?"
         )
 
 
 def _check(temperature, top_k, top_p, repetition_penalty, seed):
     if not temperature >= 0:
         raise ValueError(
-            f"temperature must be a number that is not negative (0 takes the likeliest token), got {temperature}."
+            f"temperature must be a number from 0 (which takes the likeliest token), got {temperature}."
         )
     if top_k is not None and (not isinstance(top_k, numbers.Integral) or top_k < 1):
         raise ValueError(
-            f"top_k is how many tokens are left to choose from, a whole number from 1, got {top_k}."
+            f"top_k, the number of tokens left to choose from, must be an integer from 1, got {top_k}."
         )
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p is a probability above 0, at most 1, got {top_p}.")
     if not 0 < repetition_penalty < np.inf:
         raise ValueError(f"repetition_penalty must be positive (1 is none), got {repetition_penalty}.")
     if seed is not None and (not isinstance(seed, numbers.Integral) or seed < 0):
-        raise ValueError(f"seed must be a whole number from 0, got {seed}.")
+        raise ValueError(f"seed must be an integer from 0, got {seed}.")
 
 
 greedy = Sampler(temperature=0)
@@ -209,7 +218,9 @@ greedy = Sampler(temperature=0)
 
 
 def steps(rows, choose=greedy, max_new=100, stop=()):
-    """Yields (R,) tokens, step by step, until every row has said a token of `stop`, or max_new. After its stop a row gets pad."""
+    """Yield tokens (R,) step by step until every row has a token of `stop`, at most max_new.
+
+    After its stop token a row gets pad."""
     done, stop = np.zeros(len(rows.tokens), bool), np.asarray(stop, dtype=int)
     for _ in range(max_new):
         token = choose(rows.logits(), rows)
@@ -225,14 +236,14 @@ def steps(rows, choose=greedy, max_new=100, stop=()):
 
 
 def answers(rows, eos, max_new, beams=1, length_penalty=0.6):
-    """What each row is continued with, greedily or by beam search: (R, <= max_new), filled with pad after each eos."""
+    """Continue each row greedily or by beam search: (R, <= max_new), filled with pad after each eos."""
     if beams == 1:
         return np.array([*steps(rows, greedy, max_new, (eos,))], dtype=int).T.reshape(len(rows.tokens), -1)
     return padded(beam_search(rows, beams, max_new, (eos,), length_penalty)[0], rows.pad)
 
 
 def generate(model, prompts, max_new=100, stop=(), cache=True, **sampling):
-    """For each prompt the list of tokens that follow, up to and without its stop token. `sampling`: see Sampler."""
+    """Continue each prompt. Returns lists of new tokens without their stop tokens. `sampling`: see Sampler."""
     stop = np.atleast_1d(np.asarray(stop, dtype=int))
     columns = steps(Prompts(model, prompts, cache), Sampler(**sampling), max_new, stop)
     table = np.array([*columns]).T  # (R, <= max_new)
@@ -240,7 +251,7 @@ def generate(model, prompts, max_new=100, stop=(), cache=True, **sampling):
 
 
 def stream(model, prompt, max_new=100, stop=(), cache=True, **sampling):
-    """The tokens that follow one prompt, each as soon as it is known."""
+    """Yield the tokens that continue one prompt, each as soon as it is chosen."""
     stop = np.atleast_1d(np.asarray(stop, dtype=int))
     for (token,) in steps(Prompts(model, [prompt], cache), Sampler(**sampling), max_new, stop):
         if token in stop:
@@ -249,25 +260,25 @@ def stream(model, prompt, max_new=100, stop=(), cache=True, **sampling):
 
 
 def until(row, stop):
-    """The tokens before the first that is in `stop`, as a list."""
+    """The tokens before the first token of `stop`, as a list."""
     at = np.flatnonzero(np.isin(row, stop))
     return row[: at[0] if len(at) else None].tolist()
 
 
-# ---------------------------------------------------------------- several at once
+# ---------------------------------------------------------------- beam search
 
 
 def beam_search(rows, beams=4, max_new=100, stop=(), length_penalty=0.6):
-    """For each row the likeliest continuation found, as a list up to and with its stop token; and their scores (R,).
+    """Find a likely continuation of each row. Returns lists of tokens with their stop tokens, and scores (R,).
 
-    Each step keeps the `beams` likeliest ways to go on. The score of a finished one is its log probability divided by
-    ((5 + length) / 6)^length_penalty, else short ones would win (Wu et al. 2016, equation 14). A row is settled when as many
-    ways have finished as there are beams; with one beam this is greedy decoding.
+    Each step keeps the `beams` likeliest partial continuations. The score of a finished one is its log
+    probability divided by ((5 + length) / 6)^length_penalty, else short ones would win (Wu et al. 2016,
+    equation 14). A row is settled when as many have finished as there are beams; one beam is greedy decoding.
     """
     if not hasattr(rows, "logits"):
         raise TypeError(
-            f"beam_search continues rows of tokens, got a {type(rows).__name__}; for a decoder-only model pass "
-            "Prompts(model, [[1, 2, 3]]), an encoder-decoder has generate(src, bos, eos, beams=4)."
+            f"beam_search continues rows of tokens, got a {type(rows).__name__}; for a decoder-only model "
+            "pass Prompts(model, [[1, 2, 3]]), an encoder-decoder has generate(src, bos, eos, beams=4)."
         )
     if beams < 1:
         raise ValueError(f"beam search needs at least one beam, got {beams}.")
@@ -288,12 +299,12 @@ def beam_search(rows, beams=4, max_new=100, stop=(), length_penalty=0.6):
 
 
 class Beams:
-    """The search of one row: the log probabilities of its open beams, and what has finished, with scores."""
+    """The search of one row: the log probabilities of its open beams, and the finished beams with scores."""
 
     def __init__(self, count, stop, length_penalty):
         self.count, self.stop, self.length_penalty, self.finished = count, stop, length_penalty, []
         self.log_p = np.full(count, -np.inf)
-        self.log_p[0] = 0  # at first all beams are the same: count one
+        self.log_p[0] = 0  # at first all beams are equal: only one counts
 
     @property
     def settled(self):
@@ -303,9 +314,9 @@ class Beams:
         return log_p / ((5 + length) / 6) ** self.length_penalty
 
     def advance(self, log_p, written):
-        """log_p (K, V) of the next tokens, written (K, T) -> (beams to go on with (K,), the token for each)."""
+        """log_p (K, V) of the next tokens, written (K, T) -> (beams to continue (K,), the token for each)."""
         total = (self.log_p[:, None] + log_p).reshape(-1)  # (K V,)
-        # so many that enough go on
+        # enough candidates for K to continue even if each beam stops at every stop token
         likeliest = np.argsort(-total, kind="stable")[: self.count * (1 + len(self.stop))]
         beam, token = np.divmod(likeliest, log_p.shape[1])
         ends = np.isin(token, self.stop)
@@ -313,14 +324,14 @@ class Beams:
             if not self.settled and total[likeliest[i]] > -np.inf:
                 tokens = [*written[beam[i]].tolist(), int(token[i])]
                 self.finished.append((tokens, self.score(total[likeliest[i]], len(tokens))))
-        going = np.flatnonzero(~ends)[: self.count]
-        self.log_p = np.full(self.count, -np.inf)  # fewer than K can go on if the vocabulary is smaller
-        self.log_p[: len(going)] = total[likeliest[going]]
-        fill = np.resize(going, self.count) if len(going) else np.zeros(self.count, int)
+        open_beams = np.flatnonzero(~ends)[: self.count]
+        self.log_p = np.full(self.count, -np.inf)  # fewer than K continue if the vocabulary is smaller
+        self.log_p[: len(open_beams)] = total[likeliest[open_beams]]
+        fill = np.resize(open_beams, self.count) if len(open_beams) else np.zeros(self.count, int)
         return beam[fill], token[fill]
 
     def best(self, written):
-        """(tokens, score) of the best that finished, or of the open ones too if fewer finished than there are beams."""
+        """(tokens, score) of the best finished beam; open beams compete if fewer than K have finished."""
         found = list(self.finished)
         if not self.settled:
             found += [

@@ -1,6 +1,6 @@
-"""GPT-2: a decoder-only Transformer (Radford et al. 2019), with the names of the published weights. Knows tokens, not text.
+"""GPT-2: a decoder-only Transformer (Radford et al. 2019), with the names of the published weights.
 
-Pre-norm, learned positions, the tanh form of GELU, and an output that is the token embedding again.
+Pre-norm, learned positions, the tanh form of GELU, and the token embedding again as the output matrix.
 """
 
 import math
@@ -12,11 +12,11 @@ from minigrad import functional as F
 from minigrad.nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, init
 from models.attention import KVCache, MultiHeadAttention, causal_mask
 from models.positional import LearnedPositions
-from models.tokens import token_numbers
+from models.tokens import token_ids
 
 
 class CausalSelfAttention(MultiHeadAttention):
-    """MultiHeadAttention whose three projections lie in one matrix, c_attn."""
+    """MultiHeadAttention with its three projections in one matrix, c_attn."""
 
     def __init__(self, d_model, num_heads, dropout=0.0, bias=True):
         super().__init__(d_model, num_heads, dropout, bias)
@@ -43,7 +43,7 @@ class MLP(Module):
 
 
 class Block(Module):
-    """Attention and feed-forward, each normed before and added to what came in."""
+    """Attention and feed-forward, each in a pre-norm residual."""
 
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, bias=True):
         self.ln_1 = LayerNorm(d_model, bias=bias)
@@ -58,15 +58,15 @@ class Block(Module):
 
 
 class GPT(Module):
-    """Tokens in, logits for each next token out.
+    """Tokens -> logits of each next token.
 
-    max_len   the context: how many tokens it can look at
-    d_ff      4 d_model unless given
-    bias      False leaves out the biases of linear layers and norms
-    checkpointed  in training each block keeps what came in only and is computed again in backward: a third more time, and
-              memory that hardly grows with the layers
-    init_std  of the linear layers' first values. GPT-2's 0.02 is near 1/sqrt(d_model) at its widths, 768 to 1,600; a narrow
-              model learns faster from its own 1/sqrt(d_model)
+    max_len       the context: the largest number of tokens that the model can attend to
+    d_ff          4 d_model unless given
+    bias          False omits the biases of linear layers and norms
+    checkpointed  in training each block keeps only its input and is recomputed in backward: a third more
+                  time, and memory that hardly grows with the layers
+    init_std      the linear layers' initial standard deviation. GPT-2's 0.02 is near 1/sqrt(d_model) at its
+                  widths, 768 to 1,600; a narrow model learns faster from its own 1/sqrt(d_model)
     """
 
     def __init__(self, vocab_size, d_model=768, num_heads=12, num_layers=12, max_len=1024, dropout=0.1, bias=True, d_ff=None,
@@ -79,11 +79,13 @@ class GPT(Module):
             Block(d_model, num_heads, d_ff or 4 * d_model, dropout, bias) for _ in range(num_layers)
         )
         self.ln_f = LayerNorm(d_model, bias=bias)
-        self._first_values(num_layers, init_std)
+        self._initialize(num_layers, init_std)
 
-    def _first_values(self, num_layers, init_std):
-        """Normal, embeddings with 0.02, biases 0. What is added to the residual stream starts smaller, so that depth does not widen it:
-        there are 2 num_layers such sums."""
+    def _initialize(self, num_layers, init_std):
+        """Normal weights, 0.02 for embeddings; biases 0.
+
+        The residual stream is a sum of 2 num_layers sublayers: their last matrices (c_proj) start smaller by
+        sqrt(2 num_layers), so that its variance does not grow with depth."""
         for name, p in self.named_parameters():
             if name.endswith("c_proj.weight"):
                 init.normal_(p, std=init_std / math.sqrt(2 * num_layers))
@@ -97,14 +99,14 @@ class GPT(Module):
         return [KVCache(self.max_len) for _ in self.h]
 
     def forward(self, tokens, mask=None, positions=None, cache=None, last=False):
-        """tokens (B, T) -> logits (B, T, V): at each place, of the token that comes next.
+        """tokens (B, T) -> logits (B, T, V): at each position, of the next token.
 
-        mask        what else must not be seen, such as padding; no token ever sees a later one
-        positions   (T,) or (B, T), where the tokens do not simply follow each other
-        cache       from new_cache(): `tokens` then continue those already in it, and mask reaches over all of them
-        last        only of the last place, (B, 1, V): the next token's, which is all that decoding asks of a long prompt
+        mask        True = may attend, for example padding_mask; later tokens are hidden in any case
+        positions   (T,) or (B, T), if the tokens do not simply follow each other
+        cache       from new_cache(): `tokens` then continue those already in it, and mask covers all of them
+        last        compute the logits of the last position only, (B, 1, V): decoding needs no others
         """
-        tokens = token_numbers(tokens)
+        tokens = token_ids(tokens)
         seen, positions = in_context(tokens, mask, positions, cache)
         x = self.drop(self.wte(tokens) + self.wpe(positions))  # (B, T, C)
         for i, block in enumerate(self.h):
@@ -116,11 +118,11 @@ class GPT(Module):
 
 
 def in_context(tokens, mask, positions, cache):
-    """(mask, positions) of tokens (B, T) that follow those in the cache: causal, and what `mask` asks for besides."""
+    """(mask, positions) of tokens (B, T) that follow those in the cache: `mask` and the causal mask."""
     T, past = tokens.shape[1], cache[0].length if cache else 0
     positions = np.arange(past, past + T) if positions is None else positions
     if T == 1:
-        return mask, positions  # a single token sees all that there is
+        return mask, positions  # a single token sees all tokens so far
     causal = causal_mask(T, past + T)
     return causal if mask is None else causal & mask, positions
 
@@ -131,19 +133,20 @@ def last_place(x):
 
 
 def project(x, embedding):
-    """x (B, T, C) -> the logits (B, T, V) of each token. A table that keeps its numbers packed does it itself, part by part."""
+    """x (B, T, C) -> logits (B, T, V). A packed embedding multiplies part by part with its own method."""
     return embedding.project(x) if hasattr(embedding, "project") else F.linear(x, embedding.weight)
 
 
 def from_gpt2_state(state):
-    """The published weights' state under our names: without "transformer." and the masks it carries, and with its Conv1D
-    weights (in, out) transposed to (out, in)."""
+    """Convert the published weights' state to our names.
+
+    Removes the prefix "transformer." and stored masks; transposes Conv1D weights (in, out) to (out, in)."""
     out = {}
     for name, value in state.items():
         name = name.removeprefix("transformer.")
         if name == "lm_head.weight" or name.endswith((".attn.bias", ".attn.masked_bias")):
             continue
         array = value.detach().numpy() if hasattr(value, "detach") else np.asarray(value)
-        turned = name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
-        out[name] = np.ascontiguousarray(array.T) if turned else array
+        is_conv1d = name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
+        out[name] = np.ascontiguousarray(array.T) if is_conv1d else array
     return out

@@ -1,7 +1,7 @@
-"""A decoder-only Transformer as they are built today (Touvron et al. 2023). Knows tokens, not text.
+"""Llama: a decoder-only Transformer as they are built today (Touvron et al. 2023).
 
-Beside GPT-2: RMSNorm in place of LayerNorm, rotary positions inside the attention in place of learned ones, SwiGLU in place
-of GELU, keys and values shared by groups of heads, no biases, and an output matrix of its own.
+Differences from GPT-2: RMSNorm instead of LayerNorm, rotary positions instead of learned ones, SwiGLU instead
+of GELU, keys and values shared by groups of heads, no biases, and a separate output matrix.
 """
 
 import math
@@ -13,11 +13,11 @@ from models.attention import KVCache, MultiHeadAttention
 from models.blocks import SwiGLU
 from models.gpt import in_context, last_place, project
 from models.positional import Rotary
-from models.tokens import token_numbers
+from models.tokens import token_ids
 
 
 class Layer(Module):
-    """Attention and feed-forward, each normed before and added to what came in."""
+    """Attention and feed-forward, each in a pre-norm residual."""
 
     def __init__(self, d_model, num_heads, num_kv_heads, d_ff, dropout, rotary, eps, head_dim=None):
         self.attention_norm = RMSNorm(d_model, eps)
@@ -33,7 +33,7 @@ class Layer(Module):
 
 
 class GrowingCache(KVCache):
-    """A KVCache whose room doubles when it is full: published contexts are long, and most talks are short."""
+    """A KVCache that doubles its size when it is full: published contexts are long, most chats are short."""
 
     def __init__(self, max_len, first=256):
         super().__init__(min(first, max_len))
@@ -50,12 +50,12 @@ class GrowingCache(KVCache):
 
 
 class Llama(Module):
-    """Tokens in, logits for each next token out.
+    """Tokens -> logits of each next token.
 
-    num_kv_heads   heads of keys and values, a divisor of num_heads; all of them unless given
-    d_ff           8/3 d_model unless given, so that its three matrices weigh as much as two of 4 d_model
-    rope_layout    which numbers are turned together: "halves" or "interleaved" (see models.positional.Rotary)
-    tie_output     the output is the token embedding again
+    num_kv_heads   heads of keys and values, a divisor of num_heads; by default num_heads
+    d_ff           by default 8/3 d_model, so that SwiGLU's three matrices are as large as two of 4 d_model
+    rope_layout    which elements rotate together: "halves" or "interleaved" (see models.positional.Rotary)
+    tie_output     the output matrix is the token embedding again
     """
 
     def __init__(self, vocab_size, d_model=512, num_heads=8, num_layers=8, num_kv_heads=None, d_ff=None, max_len=1024, dropout=0.0,
@@ -68,22 +68,22 @@ class Llama(Module):
         self.layers = ModuleList(Layer(*settings) for _ in range(num_layers))
         self.norm = RMSNorm(d_model, eps)
         self.output = self.embedding if tie_output else Embedding(vocab_size, d_model)
-        self._first_values(num_layers)
+        self._initialize(num_layers)
 
-    def _first_values(self, num_layers):
-        """Normal with 0.02, as GPT-2; smaller where it is added to the residual stream, so that depth does not widen that."""
+    def _initialize(self, num_layers):
+        """Normal with 0.02, and smaller for matrices that add to the residual stream, as in GPT-2."""
         for name, p in self.named_parameters():
             if p.ndim > 1:
                 added = name.endswith(("out_proj.weight", "down_proj.weight"))
                 init.normal_(p, std=0.02 / math.sqrt(2 * num_layers) if added else 0.02)
 
     def new_cache(self):
-        """An empty cache for each layer; with num_kv_heads it is so many times smaller."""
+        """An empty cache for each layer, num_heads / num_kv_heads times smaller than with all heads."""
         return [GrowingCache(self.max_len) for _ in self.layers]
 
     def forward(self, tokens, mask=None, positions=None, cache=None, last=False):
-        """tokens (B, T) -> logits (B, T, V): at each place, of the token that comes next. The rest as in GPT."""
-        tokens = token_numbers(tokens)
+        """tokens (B, T) -> logits (B, T, V): at each position, of the next token. Arguments as in GPT."""
+        tokens = token_ids(tokens)
         seen, positions = in_context(tokens, mask, positions, cache)
         x = self.embedding(tokens)  # (B, T, C)
         for i, layer in enumerate(self.layers):

@@ -1,8 +1,7 @@
-"""LoRA: fine-tuning that adds a narrow product to some matrices and trains nothing else (Hu et al. 2021). Knows Linear layers, no
-model.
+"""LoRA: fine-tuning that adds a low-rank product to some matrices and trains nothing else (Hu et al. 2021).
 
-    model = lora(load("minilm").model, rank=8, where="q_proj|v_proj")      # trains 0.3 % of the numbers
-    merge(model)                                                           # and is a plain model again
+model = lora(load("minilm").model, rank=8, where="q_proj|v_proj")      # trains 0.3 % of the parameters
+merge(model)                                                           # makes it a plain model again
 """
 
 import math
@@ -14,8 +13,10 @@ from minigrad.ops.creation import empty
 
 
 class LoRA(Linear):
-    """y = x W^T + b + (alpha / rank) (x A^T) B^T (equation 3): W and b are the layer's and stay, A (rank, in) and B (out, rank) train.
-    B starts at 0, so nothing changes at first."""
+    """y = x W^T + b + (alpha / rank) (x A^T) B^T (equation 3).
+
+    W and b are the layer's and are frozen; A (rank, in) and B (out, rank) train. B starts at 0, so that y is
+    unchanged at first."""
 
     def __init__(self, layer, rank, alpha):
         self.in_features, self.out_features, self.weight = layer.in_features, layer.out_features, layer.weight
@@ -32,7 +33,7 @@ class LoRA(Linear):
         return super().forward(x) + F.linear(F.linear(x, self.A), self.B) * self.scale
 
     def merged(self):
-        """A plain Linear that does the same: W + (alpha / rank) B A."""
+        """A plain Linear that computes the same: W + (alpha / rank) B A."""
         layer = Linear(self.in_features, self.out_features, self.bias is not None)
         layer.weight = Parameter(self.weight.detach() + self.B.detach() @ self.A.detach() * self.scale)
         layer.bias = self.bias
@@ -40,14 +41,16 @@ class LoRA(Linear):
 
 
 def lora(model, rank=8, alpha=16.0, where="q_proj|v_proj"):
-    """Wrap the Linear layers whose name, such as layers.0.self_attention.q_proj, holds the pattern `where`; freeze everything else."""
+    """Wrap the Linear layers whose names contain the pattern `where`, and freeze everything else.
+
+    A layer's name is its path in the model, such as layers.0.self_attention.q_proj."""
     if rank < 1:
-        raise ValueError(f"LoRA's rank is a whole number from 1, got {rank}.")
+        raise ValueError(f"LoRA's rank is an integer from 1, got {rank}.")
     linears = [found for found in _places(model) if type(found[2]) is Linear]
     chosen = [found for found in linears if re.search(where, found[3])]
     if not chosen:
         there = ", ".join(sorted({name for _, name, *_ in linears})) or "nothing, for it has none"
-        raise ValueError(f"No Linear layer's name holds {where!r}; those of this model end in {there}.")
+        raise ValueError(f"No Linear layer's name contains {where!r}; this model's names end in {there}.")
     model.requires_grad_(False)
     for parent, name, layer, _ in chosen:
         setattr(parent, name, LoRA(layer, rank, alpha))
@@ -55,7 +58,7 @@ def lora(model, rank=8, alpha=16.0, where="q_proj|v_proj"):
 
 
 def merge(model):
-    """The model with plain layers in place of LoRA's, all trainable again."""
+    """Replace LoRA's layers by plain ones and make every parameter trainable. Returns the model."""
     for parent, name, layer, _ in _places(model):
         if isinstance(layer, LoRA):
             setattr(parent, name, layer.merged())
@@ -63,7 +66,7 @@ def merge(model):
 
 
 def _places(model):
-    """(module, name in it, layer, whole name) of every module inside."""
+    """[(parent, name in the parent, module, full name)] of every module inside the model."""
     return [
         (m, name, child, f"{path}.{name}".lstrip("."))
         for path, m in model.named_modules()

@@ -1,6 +1,7 @@
-"""Where a token stands: attention alone cannot tell one order from another. Knows positions only.
+"""Positional encodings: attention alone cannot tell one order of tokens from another.
 
-Added to what the token is: sinusoidal (fixed) and learned. Brought into the attention instead: rotary, and ALiBi's bias.
+Added to the token's embedding: sinusoidal (fixed) and learned. Used inside the attention: rotary, and ALiBi's
+bias.
 """
 
 import numpy as np
@@ -9,14 +10,15 @@ from minigrad import Tensor, stack
 from minigrad import functional as F
 from minigrad.nn import Dropout, Embedding, Module
 
-# ---------------------------------------------------------------- added to the token
+# ---------------------------------------------------------------- added to the embedding
 
 
 def sinusoidal(length, d_model):
-    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same (Vaswani et al. 2017, section 3.5).
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same.
 
+    (Vaswani et al. 2017, section 3.5.)
     (length, d_model), float32. A sine and its cosine share one frequency; an odd d_model ends with a sine.
-    PE(pos + k) is a linear map of PE(pos), the same for every pos: each pair turns by k times its frequency.
+    PE(pos + k) is a linear map of PE(pos), the same for all pos: each pair rotates by k times its frequency.
     """
     column = np.arange(d_model)
     frequency = 10000.0 ** (-(column // 2 * 2) / d_model)  # (d_model,)
@@ -29,18 +31,18 @@ class PositionalEncoding(Module):
 
     def __init__(self, d_model, max_len=512, dropout=0.0):
         self.max_len = max_len
-        self.register_buffer("table", sinusoidal(max_len, d_model), persistent=False)  # can be made again
+        self.register_buffer("table", sinusoidal(max_len, d_model), persistent=False)  # recomputed
         self.dropout = Dropout(dropout)
 
     def forward(self, x, start=0):
-        """x (B, T, C), the first token at position `start`; start + T at most max_len."""
+        """x (B, T, C) -> (B, T, C). The first token has position `start`; start + T is at most max_len."""
         end = start + x.shape[1]
         _check_length(end, self.max_len)
         return self.dropout(x + self.table[start:end])
 
 
 class LearnedPositions(Embedding):
-    """A vector for each position, trained like any other: weight (max_len, d_model)."""
+    """A trained vector for each position: weight (max_len, d_model)."""
 
     def __init__(self, max_len, d_model):
         super().__init__(max_len, d_model)
@@ -57,7 +59,8 @@ class LearnedPositions(Embedding):
 def _check_length(length, max_len):
     if length > max_len:
         raise ValueError(
-            f"A sequence of {length} tokens is longer than max_len = {max_len}. Shorten it, or build the model with a larger max_len."
+            f"A sequence of {length} tokens is longer than max_len = {max_len}. "
+            "Shorten it, or build the model with a larger max_len."
         )
 
 
@@ -65,23 +68,24 @@ def _check_length(length, max_len):
 
 
 class Rotary(Module):
-    """Turns pairs of a query's or key's numbers by position times frequency (Su et al. 2021).
+    """Rotates pairs of a query's or key's elements by position times frequency (Su et al. 2021).
 
-    Both being turned, their product depends on the distance alone. Pair i turns by pos base^(-2i/D). Which numbers make a pair
-    differs between published weights:
+    The product of a rotated query and a rotated key depends on their distance alone. Pair i rotates by
+    pos base^(-2i/D). Which elements make a pair differs between published weights:
 
-    layout   "halves": i and i + D/2 (GPT-NeoX, Hugging Face's Llama);  "interleaved": 2i and 2i + 1 (the paper, Meta's Llama)
+    layout   "halves": i and i + D/2 (GPT-NeoX, Hugging Face's Llama)
+             "interleaved": 2i and 2i + 1 (the paper, Meta's Llama)
     """
 
     def __init__(self, head_dim, max_len=2048, base=10000.0, layout="halves"):
         if head_dim % 2:
-            raise ValueError(f"Rotary turns pairs of numbers, so head_dim must be even, got {head_dim}.")
+            raise ValueError(f"Rotary rotates pairs of elements, so head_dim must be even, got {head_dim}.")
         if layout not in ("halves", "interleaved"):
             raise ValueError(f"Rotary: layout must be 'halves' or 'interleaved', got {layout!r}.")
         self.head_dim, self.max_len, self.layout = head_dim, max_len, layout
         rates = base ** (-np.arange(0, head_dim, 2) / head_dim)
         angle = np.arange(max_len)[:, None] * rates  # (max_len, D/2)
-        # float64: rounded only to the dtype of what is turned
+        # float64, rounded in forward to x's dtype
         self.cos, self.sin = np.cos(angle), np.sin(angle)
 
     def forward(self, x, positions):
@@ -99,13 +103,15 @@ class Rotary(Module):
 
 
 def interleaved_to_halves(weight, num_heads):
-    """The rows of a query's or key's projection (H D, C) reordered, so that layout "halves" does what "interleaved" did."""
+    """Reorder a query's or key's projection (H D, C) from layout "interleaved" to "halves"."""
     rows, columns = weight.shape
     return weight.reshape(num_heads, rows // num_heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
 
 
 def alibi_slopes(num_heads):
-    """(H,): 2^(-8/H), 2^(-16/H) ...; where H is no power of two, those of the next lower one and every other of the next higher."""
+    """Slopes (H,): 2^(-8/H), 2^(-16/H) ...
+
+    If H is no power of two: the slopes of the next lower power, then every other one of the next higher."""
     lower = 2 ** int(np.log2(num_heads))
     slopes = 2.0 ** (-8 / lower * np.arange(1, lower + 1))
     between = 2.0 ** (-4 / lower * np.arange(1, 2 * lower + 1, 2))
@@ -113,9 +119,10 @@ def alibi_slopes(num_heads):
 
 
 def alibi(num_heads, queries, keys=None):
-    """A causal mask of floats (1, H, Tq, Tk) to add: minus a slope of the head's own times the distance (Press et al. 2022).
+    """A causal mask of floats (1, H, Tq, Tk) to add: minus slope times distance (Press et al. 2022).
 
-    Needs no other positions, and no length is too long for it. The last query stands at the last key, as in causal_mask.
+    Replaces positions; works for any length. The last query has the position of the last key, as in
+    causal_mask.
     """
     keys = queries if keys is None else keys
     distance = np.arange(keys - queries, keys)[:, None] - np.arange(keys)  # (Tq, Tk)

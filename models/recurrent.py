@@ -1,8 +1,9 @@
-"""What the Transformer replaced: sequence models on RNN, LSTM and GRU, with and without attention. Knows token numbers only.
+"""The recurrent models that the Transformer replaced: on RNN, LSTM and GRU, with and without attention.
 
-EncoderDecoder stands where models/transformer.py's Transformer stands and is called alike. Without attention everything that
-the decoder knows of the source has gone through one vector (Sutskever et al. 2014, Cho et al. 2014); with it (Bahdanau et al.
-2015) it looks back at every place of the source before each token, which is what the Transformer then built everything from.
+EncoderDecoder is called like models/transformer.py's Transformer and can replace it. Without attention, all
+that the decoder knows of the source passes through one vector (Sutskever et al. 2014, Cho et al. 2014). With
+attention (Bahdanau et al. 2015) it attends to every position of the source before each token. The Transformer
+is built from that idea alone.
 """
 
 from collections import namedtuple
@@ -13,13 +14,15 @@ from minigrad import Tensor, concatenate, no_grad, stack, tanh, where
 from minigrad import functional as F
 from minigrad.nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Module
 from models.decoding import Rows, answers
-from models.tokens import token_numbers
+from models.tokens import token_ids
 
 CELLS = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 
 
 def layers(cell, input_size, hidden_size, num_layers, **settings):
-    """RNN, LSTM or GRU layers, batch first; an LSTM's forget gates begin open, so that it remembers before it has learned what
+    """RNN, LSTM or GRU layers, batch first.
+
+    An LSTM's forget gates begin open, so that it remembers before it has learned what to remember
     (bias 1: Gers et al. 2000, Jozefowicz et al. 2015)."""
     if cell not in CELLS:
         raise ValueError(f"cell must be one of {', '.join(CELLS)}, got {cell!r}.")
@@ -32,24 +35,25 @@ def layers(cell, input_size, hidden_size, num_layers, **settings):
 
 
 class AdditiveAttention(Module):
-    """weights = softmax over the source of v . tanh(W state + U memory_j); context = their mean of the memory.
+    """weights = softmax over j of v . tanh(W state + U memory_j); context = sum of weights_j memory_j.
 
-    Bahdanau, Cho & Bengio 2015, appendix A.1.2. After a call with `keep_weights` set by whoever calls it step by step,
-    `weights` holds what was attended to, as in MultiHeadAttention: an array (B, 1, Tt, Ts).
+    Bahdanau, Cho & Bengio 2015, appendix A.1.2. With `keep_weights` set, the caller stores the weights of all
+    its steps in `weights`, as in MultiHeadAttention: an array (B, 1, Tt, Ts).
     """
 
     keep_weights, across = False, True
 
     def __init__(self, state_size, memory_size, d_attention):
         self.state_proj = Linear(state_size, d_attention, bias=False)
-        self.memory_proj = Linear(memory_size, d_attention)  # the same at every step, so it is computed once
+        self.memory_proj = Linear(memory_size, d_attention)  # the caller applies it once for all steps
         self.score = Linear(d_attention, 1, bias=False)
         self.weights = None
 
     def forward(self, state, memory, projected, mask):
-        """state (B, S), memory (B, Ts, M), projected = memory_proj(memory), mask (B, Ts), True where a source token stands.
+        """state (B, S), memory (B, Ts, M), projected memory_proj(memory) -> context (B, M), weights (B, Ts).
 
-        -> context (B, M), weights (B, Ts). Where a whole source is padding, the memory there must be 0; so is the context.
+        mask (B, Ts) is True for source tokens, False for padding. If a whole source is padding, its memory
+        must be 0; its context then is 0.
         """
         hidden = tanh(projected + self.state_proj(state).unsqueeze(1))  # (B, Ts, A)
         scores = self.score(hidden).squeeze(-1)  # (B, Ts)
@@ -58,21 +62,21 @@ class AdditiveAttention(Module):
         return (weights.unsqueeze(1) @ memory).squeeze(1), weights
 
 
-# what is kept of the source: (B, Ts, C), (B, Ts, A) or None, (B, Ts)
+# the encoded source: (B, Ts, C), (B, Ts, A) or None, (B, Ts)
 Source = namedtuple("Source", "memory projected mask")
 
 
 class EncoderDecoder(Module):
-    """Source tokens and the target so far in, logits for each next target token out.
+    """Source tokens and the target so far -> logits of each next target token.
 
-    The encoder reads the source both ways; the decoder begins with its last states. With attention, each step of the decoder
-    gets the context that its state before asked for, beside its token, and so does the output layer.
+    The encoder is bidirectional; the decoder begins with its last states. With attention, the previous state
+    of the decoder chooses a context, which the next step and the output layer get beside the token.
     """
 
     def __init__(self, vocab_size, d_model=256, num_layers=1, cell="lstm", attention=True, dropout=0.1, max_len=512, pad=0, src_vocab_size=None):  # fmt: skip
         if d_model % 2:
             raise ValueError(
-                f"d_model = {d_model} must be even: each direction of the encoder has half of it."
+                f"d_model = {d_model} must be even: each direction of the encoder gets half of it."
             )
         self.pad, self.max_len, seen = pad, max_len, 2 if attention else 1
         between = dropout if num_layers > 1 else 0.0
@@ -85,7 +89,7 @@ class EncoderDecoder(Module):
         self.output = Linear(seen * d_model, vocab_size)
 
     def encode(self, src):
-        """src (B, Ts) -> (Source, the decoder's first state)."""
+        """src (B, Ts) -> (Source, the decoder's initial state)."""
         lengths = lengths_of(src, self.pad)
         memory, state = self.encoder(self.dropout(self.src_embedding(src)), lengths=lengths)  # (B, Ts, C)
         state = tuple(map(side_by_side, state)) if isinstance(state, tuple) else side_by_side(state)
@@ -93,51 +97,53 @@ class EncoderDecoder(Module):
         return Source(memory, projected, np.arange(src.shape[1]) < lengths[:, None]), state
 
     def decode(self, tgt, source, state):
-        """tgt (B, Tt) and the state before it -> logits (B, Tt, V), at each place of the token that comes next; the state after."""
+        """tgt (B, Tt) and the state before -> logits (B, Tt, V) of each next token, and the state after."""
         x = self.dropout(self.embedding(tgt))  # (B, Tt, C)
         if self.attention:
-            out, state = self.decode_looking_back(x, source, state)  # (B, Tt, 2C)
+            out, state = self.decode_with_attention(x, source, state)  # (B, Tt, 2C)
         else:
             out, state = self.decoder(x, state)
         return self.output(self.dropout(out)), state
 
-    def decode_looking_back(self, x, source, state):
-        """Step by step, since where a step looks depends on the state before it."""
-        outputs, looked = [], []
+    def decode_with_attention(self, x, source, state):
+        """Decode step by step: the attention weights of a step depend on the state before it."""
+        outputs, all_weights = [], []
         for x_t in x.unbind(1):
             top = (state[0] if isinstance(state, tuple) else state)[-1]  # (B, C)
             context, weights = self.attention(top, *source)
             out, state = self.decoder(concatenate([x_t, context], -1).unsqueeze(1), state)
             outputs.append(concatenate([out.squeeze(1), context], -1))
-            looked.append(weights.data)
+            all_weights.append(weights.data)
         if self.attention.keep_weights:
-            self.attention.weights = np.stack(looked, 1)[:, None]  # (B, 1, Tt, Ts)
+            self.attention.weights = np.stack(all_weights, 1)[:, None]  # (B, 1, Tt, Ts)
         return stack(outputs, 1), state
 
     def forward(self, src, tgt):
         """src (B, Ts), tgt (B, Tt) -> logits (B, Tt, V)."""
-        src, tgt = token_numbers(src, "src"), token_numbers(tgt, "tgt")
+        src, tgt = token_ids(src, "src"), token_ids(tgt, "tgt")
         return self.decode(tgt, *self.encode(src))[0]
 
     def generate(self, src, bos, eos, max_new=None, beams=1, length_penalty=0.6):
-        """As Transformer.generate: greedily or with beams, an array (B, <= max_new) without bos, filled with pad after each eos."""
-        src = token_numbers(src, "src")
+        """Write the target greedily or with beams, as Transformer.generate does.
+
+        Returns an array (B, <= max_new) without bos, filled with pad after each eos."""
+        src = token_ids(src, "src")
         max_new = self.max_len if max_new is None else min(max_new, self.max_len)
         return answers(Writing(self, src, bos), eos, max_new, beams, length_penalty)
 
 
 class Writing(Rows):
-    """The target rows that a model is writing, with the state of each: what decoding.steps and beam_search continue."""
+    """The target rows that a model writes, with the state of each, for decoding.steps and beam_search."""
 
     def __init__(self, model, src, bos):
         super().__init__(model, np.full((len(src), 1), bos), model.pad)
         with no_grad(), self.evaluating():
             self.source, self.state = model.encode(src)
-        self.read, self.next = 0, None  # how many of the tokens the state has read, and the logits after them
+        self.read, self.next = 0, None  # the number of tokens read by the state, and the logits after them
 
     @no_grad()
     def logits(self):
-        """(R, V) of each row's next token."""
+        """The logits (R, V) of each row's next token."""
         if self.read < self.tokens.shape[1]:
             with self.evaluating():
                 logits, self.state = self.model.decode(
@@ -156,10 +162,10 @@ class Writing(Rows):
 
 
 class Reader(Module):
-    """Reads tokens and says something about them: one thing at the end (many to one), or one at each place (sequence to sequence).
+    """Classifies a sequence from its last state (many to one), or each of its tokens (sequence to sequence).
 
-    every          logits at each place (B, T, outputs), else of the whole (B, outputs), from the state after its last token
-    bidirectional  read from both ends; each place then knows what comes after it as well
+    every          return logits at each position (B, T, outputs), else of the whole sequence (B, outputs)
+    bidirectional  read from both ends; each position then depends on later tokens too
     """
 
     def __init__(self, vocab_size, outputs, d_model=64, num_layers=1, cell="lstm", every=False, bidirectional=False, dropout=0.0, pad=0):  # fmt: skip
@@ -180,17 +186,17 @@ class Reader(Module):
 
     def forward(self, tokens):
         """tokens (B, T), padded at the end -> logits."""
-        tokens = token_numbers(tokens, "tokens")
+        tokens = token_ids(tokens, "tokens")
         return self.read(self.embedding(tokens), lengths_of(tokens, self.pad))
 
 
 def side_by_side(state):
-    """The last states of both directions (L * 2, B, H) as one, (L, B, 2H)."""
+    """Concatenate the last states of both directions: (L * 2, B, H) -> (L, B, 2H)."""
     both, B, H = state.shape
     return state.reshape(both // 2, 2, B, H).swapaxes(1, 2).reshape(both // 2, B, 2 * H)
 
 
 def lengths_of(tokens, pad):
-    """(B,): how many tokens (B, T) stand before the padding at the end."""
+    """The lengths (B,) of the rows of tokens (B, T), without the padding at the end."""
     real = np.asarray(tokens.data) != pad
     return np.where(real.any(1), real.shape[1] - real[:, ::-1].argmax(1), 0)

@@ -1,4 +1,4 @@
-"""What to check of models/: attention, the residual blocks, encoder and decoder layers, whole models, every parameter."""
+"""Samples for gradcheck: attention, residual blocks, encoder and decoder layers, whole models."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ NEXT = np.array([[3, 3, 2], [4, 2, 0]])
 
 
 class Call(Module):
-    """A module called with fixed further arguments, so that its tensors and parameters are all that vary."""
+    """A module with its other arguments fixed: only its input tensors and its parameters vary."""
 
     def __init__(self, module, **fixed):
         self.module, self.fixed = module, fixed
@@ -35,7 +35,7 @@ def block(name, make, *shapes, **fixed):
 
 
 class ResidualFeedForward(Module):
-    """x and its feed-forward in one residual: the smallest block."""
+    """A feed-forward network in a residual: the smallest block."""
 
     def __init__(self, norm, dropout=0.0):
         self.feed_forward, self.residual = FeedForward(4, 6, activation="gelu"), Residual(4, dropout, norm)
@@ -45,7 +45,7 @@ class ResidualFeedForward(Module):
 
 
 class ResidualAttention(Module):
-    """x and its self-attention in one residual."""
+    """Self-attention in a residual."""
 
     def __init__(self, norm, dropout=0.0):
         self.attention, self.residual = MultiHeadAttention(4, 2, dropout), Residual(4, dropout, norm)
@@ -98,19 +98,20 @@ for _norm in ("post", "pre"):
         ))  # fmt: skip
 
 
-# ---------------------------------------------------------------- its family
+# ---------------------------------------------------------------- GPT, Llama, BERT
 
 
 class NextTokenLoss(Module):
-    """The loss of a small decoder-only model, as a function of its parameters: in the second row the first token is padding.
+    """The loss of a small decoder-only model, as a function of its parameters.
 
-    Its numbers are moved first: at the first values of GPT-2, 0.02, a norm is too curved for differences.
+    The second row begins with padding. The parameters are perturbed: at GPT-2's initial 0.02 a norm is too
+    curved for finite differences.
     """
 
     mask, positions = padding_mask(TGT[:, ::-1], 0), np.array([[0, 1, 2], [0, 0, 1]])
 
     def __init__(self, model, rng):
-        self.model = moved(model, rng)
+        self.model = perturb(model, rng)
 
     def forward(self):
         logits = self.model(TGT[:, ::-1].copy(), self.mask, self.positions)
@@ -118,10 +119,10 @@ class NextTokenLoss(Module):
 
 
 class FillingLoss(Module):
-    """The loss of a small BERT and of its summary, as a function of its parameters."""
+    """The loss of a small BERT and of its pooler, as a function of its parameters."""
 
     def __init__(self, model, rng):
-        self.model = moved(model, rng)
+        self.model = perturb(model, rng)
 
     def forward(self):
         seen, asked = hide(SRC, 5, (1, 5), np.random.default_rng(1), 0.5, never=(0,))
@@ -131,7 +132,7 @@ class FillingLoss(Module):
         return filled + (self.model.pool(self.model.encode(SRC, SRC % 2)) ** 2).mean()
 
 
-def moved(model, rng):
+def perturb(model, rng):
     for p in model.parameters():
         p.data += rng.normal(0, 0.3, p.shape)
     return model
@@ -150,11 +151,11 @@ for _dropout in (0.0, 0.2):
         ))  # fmt: skip
 
 
-# ---------------------------------------------------------------- what the Transformer replaced
+# ---------------------------------------------------------------- recurrent models
 
 
 class EncoderDecoderLoss(Module):
-    """The loss of a small encoder-decoder on recurrent layers, as a function of its parameters."""
+    """The loss of a small recurrent encoder-decoder, as a function of its parameters."""
 
     def __init__(self, **settings):
         self.model = EncoderDecoder(6, d_model=4, **settings)
@@ -163,8 +164,8 @@ class EncoderDecoderLoss(Module):
         return F.cross_entropy(self.model(SRC, TGT).reshape(-1, 6), NEXT.reshape(-1), ignore_index=0)
 
 
-class Looking(Module):
-    """Additive attention from one state to a memory, of which the second row ends early."""
+class AdditiveCall(Module):
+    """Additive attention from one state to a memory whose second row ends early."""
 
     def __init__(self):
         self.attention = AdditiveAttention(3, 4, 2)
@@ -176,7 +177,7 @@ class Looking(Module):
 
 
 # fmt: off
-block("additive attention", Looking, (2, 3), (2, 3, 4))
+block("additive attention", AdditiveCall, (2, 3), (2, 3, 4))
 block("reader, GRU", lambda: Call(Reader(6, 3, 4, cell="gru", bidirectional=True), tokens=SRC))
 block("perceptron", lambda: MLP(3, 4, 2, activation="tanh"), (2, 3))
 # fmt: on

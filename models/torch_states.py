@@ -1,11 +1,11 @@
-"""Our states under PyTorch's names, and PyTorch's under ours. Knows names and how matrices lie; PyTorch is imported only to make
-its tensors.
+"""Conversion of states between our names and PyTorch's. Only to_torch imports PyTorch, to make its tensors.
 
-    theirs.load_state_dict(to_torch(ours.state_dict()))        ours.load_state_dict(from_torch(theirs.state_dict()))
+    theirs.load_state_dict(to_torch(ours.state_dict()))
+    ours.load_state_dict(from_torch(theirs.state_dict()))
 
-Most names agree already (Linear, LayerNorm, Embedding, LSTM ...) and stay as they are. What is turned: attention (PyTorch's three
-projections lie in one), the layers around it (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer, nn.Transformer), and GPT, which
-becomes transformers' GPT2LMHeadModel.
+Most names agree already (Linear, LayerNorm, Embedding, LSTM ...). Converted are attention (PyTorch keeps the
+three projections in one matrix), the layers around it (nn.TransformerEncoderLayer,
+nn.TransformerDecoderLayer, nn.Transformer), and GPT, which becomes transformers' GPT2LMHeadModel.
 """
 
 import re
@@ -27,7 +27,7 @@ HEAD, TABLE = "lm_head.weight", "transformer.wte.weight"  # one matrix in GPT-2
 
 
 def to_torch(state):
-    """A state of ours -> {PyTorch's name: torch.Tensor}, copies; a matrix that stands in two places is one tensor."""
+    """Convert a state of ours to {PyTorch's name: torch.Tensor}, copies; a tied matrix becomes one tensor."""
     import torch
 
     found = {
@@ -37,22 +37,22 @@ def to_torch(state):
 
 
 def from_torch(state):
-    """A state of PyTorch's, of tensors or arrays -> {our name: array}."""
+    """Convert a state of PyTorch's, of tensors or arrays, to {our name: array}."""
     state = {name: _array(value) for name, value in state.items()}
     if is_gpt(state):
         return from_gpt2_state(state)
     theirs = dict(zip(LAYER.values(), LAYER, strict=True))
-    state = _split(_in_layers(state, theirs, "self_attn.out_proj.weight"))
-    return {_in_stacks(name, 1): value for name, value in state.items()}
+    state = _split_projections(_rename_in_layers(state, theirs, "self_attn.out_proj.weight"))
+    return {_rename_stack(name, 1): value for name, value in state.items()}
 
 
 def named_as_in_torch(state):
-    """A state of ours -> {PyTorch's name: array}, without the second name of what GPT-2 has twice. Needs no PyTorch."""
+    """Convert a state of ours to {PyTorch's name: array}, without PyTorch. A tied matrix has one name."""
     state = {name: _array(value) for name, value in state.items()}
     if is_gpt(state):
         return _gpt2(state)
-    state = _joined(_in_layers(state, LAYER, "self_attention.out_proj.weight"))
-    return {_in_stacks(name, 0): value for name, value in state.items()}
+    state = _join_projections(_rename_in_layers(state, LAYER, "self_attention.out_proj.weight"))
+    return {_rename_stack(name, 0): value for name, value in state.items()}
 
 
 def is_gpt(state):
@@ -60,7 +60,7 @@ def is_gpt(state):
 
 
 def _array(value):
-    """A copy of the numbers of a tensor, ours or PyTorch's, or of an array; of bfloat16, which NumPy does not have, as float32."""
+    """Copy a tensor (ours or PyTorch's) or array to an array; bfloat16, unknown to NumPy, becomes float32."""
     value = value.detach() if hasattr(value, "detach") else value
     if str(getattr(value, "dtype", "")) == "torch.bfloat16":
         value = value.float()
@@ -73,20 +73,20 @@ def _array(value):
 # ---------------------------------------------------------------- layers and stacks of them
 
 
-def _in_layers(state, names, mark):
-    """The state with other names inside each layer; a layer is where something is called `mark`."""
+def _rename_in_layers(state, names, mark):
+    """Rename the entries inside each layer; a layer is a prefix under which the name `mark` exists."""
     layers = {name.removesuffix(mark) for name in state if name == mark or name.endswith(f".{mark}")}
     inside = re.compile("|".join(map(re.escape, names)))
 
-    def renamed(name):
-        places = (found for found in inside.finditer(name) if name[: found.start()] in layers)
-        found = next(places, None)
+    def rename(name):
+        matches = (found for found in inside.finditer(name) if name[: found.start()] in layers)
+        found = next(matches, None)
         return name if found is None else name[: found.start()] + names[found[0]] + name[found.end() :]
 
-    return {renamed(name): value for name, value in state.items()}
+    return {rename(name): value for name, value in state.items()}
 
 
-def _in_stacks(name, direction):
+def _rename_stack(name, direction):
     for both in STACKS:
         name = re.sub(*both[direction], name)
     return name
@@ -95,9 +95,8 @@ def _in_stacks(name, direction):
 # ---------------------------------------------------------------- attention
 
 
-def _joined(state):
-    """The state with the three projections of each attention as PyTorch has them: in one matrix, or, where the widths of what is
-    attended to differ, in three."""
+def _join_projections(state):
+    """Join the three projections of each attention in one matrix, as PyTorch does if their shapes agree."""
     out = dict(state)
     for name in state:
         prefix = name.removesuffix("q_proj.weight")
@@ -120,13 +119,13 @@ def _check_heads(prefix, weights):
     rows, width = [w.shape[0] for w in weights], weights[0].shape[1]
     if set(rows) != {width}:
         raise ValueError(
-            f"The attention {prefix or 'given'} projects {width} numbers to {', '.join(map(str, rows))} for queries, keys and values; "
-            "PyTorch's nn.MultiheadAttention projects to as many as come in each time, so it cannot hold this one."
+            f"The attention {prefix or 'given'} projects width {width} to {', '.join(map(str, rows))} for "
+            "queries, keys and values; PyTorch's nn.MultiheadAttention keeps the width, and cannot hold it."
         )
 
 
-def _split(state):
-    """The state with each of PyTorch's attentions as ours; an attention is where something is called in_proj_weight or q_proj_weight."""
+def _split_projections(state):
+    """Convert each of PyTorch's attentions to ours: each prefix of an in_proj_weight or q_proj_weight."""
     prefixes = {found[1] for name in state if (found := re.fullmatch(r"(|.*\.)(?:in|q)_proj_weight", name))}
     out, attentions = {}, {prefix: {} for prefix in prefixes}
     for name, value in state.items():
@@ -144,11 +143,11 @@ def _split(state):
 
 
 def _gpt2(state):
-    """GPT's state as the published one: its linear layers' matrices are (in, out), and it has all biases, zeros where ours has none."""
+    """Convert GPT's state to the published form: linear layers (in, out), and zeros for absent biases."""
     out = {}
     for name, value in state.items():
-        turned = name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
-        out[f"transformer.{name}"] = value.T if turned else value
+        is_conv1d = name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
+        out[f"transformer.{name}"] = value.T if is_conv1d else value
         if name.endswith("weight") and name not in ("wte.weight", "wpe.weight"):
             out.setdefault(
                 f"transformer.{name.removesuffix('weight')}bias", np.zeros(len(value), value.dtype)
@@ -156,11 +155,13 @@ def _gpt2(state):
     return out
 
 
-# ---------------------------------------------------------------- what an optimizer remembers
+# ---------------------------------------------------------------- the optimizer's state
 
 
 def memory_of(optimizer, model):
-    """{"exp_avg", "exp_avg_sq" ...: {name: array}} of the parameters that have made a step: states, to be turned like the weights'."""
+    """The optimizer's state by kind and name: {"exp_avg", "exp_avg_sq" ...: {name: array}}.
+
+    Holds the parameters that have made a step; each kind converts as the weights' state does."""
     found = {}
     for name, p in model.named_parameters():
         for key, value in optimizer.state.get(p, {}).items():
@@ -170,7 +171,7 @@ def memory_of(optimizer, model):
 
 
 def remember(optimizer, model, memory, steps):
-    """Let an optimizer of ours go on from such states, as after so many steps."""
+    """Set the state of an optimizer of ours to `memory`, as after `steps` steps."""
     for name, p in model.named_parameters():
         known = {key: np.array(state[name], p.dtype) for key, state in memory.items() if name in state}
         if known:

@@ -1,7 +1,7 @@
-"""The encoder-decoder of "Attention Is All You Need" (Vaswani et al. 2017). Knows token numbers, not what they stand for.
+"""The encoder-decoder of "Attention Is All You Need" (Vaswani et al. 2017).
 
-Post-norm, ReLU, sinusoidal positions, embeddings scaled by sqrt(d_model) and shared with the output, as in the paper;
-norm="pre" gives today's order. Label smoothing is the loss's: F.cross_entropy(..., label_smoothing=0.1).
+Post-norm, ReLU, sinusoidal positions, embeddings scaled by sqrt(d_model) and shared with the output, as in
+the paper; norm="pre" gives today's order. The loss smooths labels: F.cross_entropy(..., label_smoothing=0.1).
 """
 
 import math
@@ -15,16 +15,17 @@ from models.attention import KVCache, SourceCache, causal_mask, padding_mask
 from models.blocks import DecoderLayer, EncoderLayer
 from models.decoding import Rows, answers
 from models.positional import PositionalEncoding
-from models.tokens import token_numbers
+from models.tokens import token_ids
 
 
 class Transformer(Module):
-    """Source tokens and the target so far in, logits for each next target token out.
+    """Source tokens and the target so far -> logits of each next target token.
 
-    vocab_size      of source and target, which share one embedding; src_vocab_size, if given, gives the source its own
-    pad             the token number that fills up short sequences; nothing attends to it
+    vocab_size      of source and target, which share one embedding
+    src_vocab_size  of the source, if it has an embedding of its own
+    pad             the token id that fills up short sequences; nothing attends to it
     norm            "post" (the paper) or "pre"; a pre-norm stack ends with a norm of its own
-    tie_output      the output layer is the target embedding, transposed (section 3.4); else a matrix of its own
+    tie_output      the output matrix is the target embedding (section 3.4), else a separate matrix
     """
 
     def __init__(self, vocab_size, d_model=512, num_heads=8, num_layers=6, d_ff=2048, dropout=0.1, max_len=512, pad=0,
@@ -39,10 +40,10 @@ class Transformer(Module):
         self.encoder_norm = LayerNorm(d_model) if norm == "pre" else Identity()
         self.decoder_norm = LayerNorm(d_model) if norm == "pre" else Identity()
         self.output = self.embedding if tie_output else Embedding(vocab_size, d_model)
-        self._first_values()
+        self._initialize()
 
-    def _first_values(self):
-        """Glorot's for every matrix; embeddings so that, scaled by sqrt(d_model), they have variance 1 like the positions."""
+    def _initialize(self):
+        """Xavier for matrices. Embeddings scaled by sqrt(d_model) have variance 1, like the positions."""
         embeddings = {id(self.embedding.weight), id(self.src_embedding.weight), id(self.output.weight)}
         for p in self.parameters():
             if id(p) in embeddings:
@@ -62,10 +63,10 @@ class Transformer(Module):
         return self.encoder_norm(x)
 
     def decode(self, tgt, memory, tgt_mask=None, src_mask=None, cache=None):
-        """tgt (B, Tt), memory (B, Ts, C) -> logits (B, Tt, V): at each place, of the token that comes next.
+        """tgt (B, Tt), memory (B, Ts, C) -> logits (B, Tt, V): at each position, of the next token.
 
-        cache   from new_cache(): tgt continues the tokens in it; tgt_mask then reaches over all of them, (..., Tt, past + Tt),
-                and must be given if there is padding among those before
+        cache   from new_cache(): tgt continues the tokens in it. tgt_mask then covers all of them, (..., Tt,
+                past + Tt), and must be given if the earlier tokens contain padding
         """
         past = cache[0][0].length if cache else 0
         if tgt_mask is None:
@@ -78,28 +79,29 @@ class Transformer(Module):
         return F.linear(self.decoder_norm(x), self.output.weight)
 
     def new_cache(self):
-        """For each layer of the decoder an empty cache of its own tokens, and one of the source."""
+        """An empty cache of the target and one of the source, for each layer of the decoder."""
         return [(KVCache(self.max_len), SourceCache()) for _ in self.decoder]
 
     def forward(self, src, tgt, src_mask=None, tgt_mask=None):
-        """src (B, Ts), tgt (B, Tt) -> logits (B, Tt, V). The masks default to what `pad` and causality require."""
-        src, tgt = token_numbers(src, "src"), token_numbers(tgt, "tgt")
+        """src (B, Ts), tgt (B, Tt) -> logits (B, Tt, V). By default masks hide padding and later tokens."""
+        src, tgt = token_ids(src, "src"), token_ids(tgt, "tgt")
         src_mask = padding_mask(src, self.pad) if src_mask is None else src_mask
         return self.decode(tgt, self.encode(src, src_mask), tgt_mask, src_mask)
 
     def generate(self, src, bos, eos, max_new=None, beams=1, length_penalty=0.6, cache=True):
-        """From `bos` token after token, until `eos` everywhere or max_new tokens: the likeliest each time, or, with `beams`, the
-        likeliest whole found by beam search (see models.decoding). The same with and without the cache, which is faster.
+        """Write the target token by token after `bos`, until every row has `eos`, at most max_new tokens.
 
-        src (B, Ts) -> an array (B, <= max_new) without bos; after its eos a row is filled with pad. Dropout is off meanwhile.
+        src (B, Ts) -> an array (B, <= max_new) without bos; after its eos a row is filled with pad.
+        Greedy: the likeliest token each time. With beams > 1: the likeliest answer that beam search finds
+        (models.decoding). The cache only makes it faster. Dropout is off meanwhile.
         """
-        src = token_numbers(src, "src")
+        src = token_ids(src, "src")
         max_new = self.max_len if max_new is None else min(max_new, self.max_len)
         return answers(Translation(self, src, bos, cache), eos, max_new, beams, length_penalty)
 
 
 class Translation(Rows):
-    """The target rows that a Transformer is writing, each from its source row: what decoding.steps and beam_search continue."""
+    """The target rows that a Transformer writes, one a source row, for decoding.steps and beam_search."""
 
     def __init__(self, model, src, bos, cache=True):
         super().__init__(model, np.full((len(src), 1), bos), model.pad)
@@ -110,7 +112,7 @@ class Translation(Rows):
 
     @no_grad()
     def logits(self):
-        """(R, V) of each row's next token."""
+        """The logits (R, V) of each row's next token."""
         T = self.tokens.shape[1]
         new = T - (self.cache[0][0].length if self.cache else 0)
         mask = causal_mask(new, T) & padding_mask(self.tokens, self.pad)

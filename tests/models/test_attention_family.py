@@ -74,7 +74,7 @@ def test_what_does_not_fit_together_is_a_sentence():
         MultiHeadAttention(10, 4)
     with refuses(ValueError, "(B, T, C)", "(3, 8)", "unsqueeze"):
         MultiHeadAttention(8, 4)(leaf(3, 8))
-    with refuses(ValueError, "(1, 3, 2, 2)", "each of the 4", "(1, 4, 2, 2)"):
+    with refuses(ValueError, "(1, 3, 2, 2)", "1 head or 4", "(1, 4, 2, 2)"):
         MultiHeadAttention(8, 4, num_kv_heads=2)(
             leaf(1, 2, 8, dtype=np.float32), mask=np.ones((1, 3, 2, 2), bool)
         )
@@ -107,7 +107,7 @@ def test_a_cache_is_made_at_the_first_use_keeps_the_dtype_and_ends_with_a_senten
         same(got[0], k)
         got = cache.update(k[:, :, :1], k[:, :, :1])
         same(got[0], np.concatenate([k.data, k.data[:, :, :1]], 2))
-        with refuses(ValueError, "room for 4", "3 are in it", "2 more"):
+        with refuses(ValueError, "room for 4", "it holds 3", "2 more"):
             cache.update(k, k)
         assert cache.length == 3  # it is as it was
     with mg.no_grad(), refuses(ValueError, "(1, 3)", "(2, 3)", "new cache"):

@@ -130,7 +130,7 @@ def test_nothing_to_continue_is_a_sentence():
     for prompts in ([], [[]], [[1, 2], []]):
         with refuses(ValueError, "at least one token"):
             generate(gpt(), prompts)
-    with refuses(TypeError, "token numbers", "float64"):
+    with refuses(TypeError, "token ids", "float64"):
         generate(gpt(), [[1, 2], [1.5]])
 
 

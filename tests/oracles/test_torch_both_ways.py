@@ -174,7 +174,7 @@ def test_what_pytorch_hands_out_is_its_own():
 
 
 def test_an_attention_that_pytorch_cannot_hold_is_a_sentence():
-    with refuses(ValueError, "8 numbers to 8, 4, 4", "nn.MultiheadAttention"):
+    with refuses(ValueError, "width 8 to 8, 4, 4", "nn.MultiheadAttention"):
         named_as_in_torch(MultiHeadAttention(8, 4, num_kv_heads=2).state_dict())
 
 
