@@ -1,7 +1,8 @@
 """Exercises of lesson 07: recurrence, and what it forgets.
 
-Write each function where it says so; `python -m tutorials check 07` tests this file and explains.
-NumPy is all you need. T steps, B sequences side by side, D numbers of input, H numbers of state.
+Write each function where the stub raises NotImplementedError; `python -m tutorials check 07` tests this file
+and explains. NumPy is all you need.
+T: number of steps, B: sequences in the batch, D: size of an input, H: size of a state.
 """
 
 import numpy as np
@@ -15,7 +16,8 @@ def sigmoid(a):
 def rnn_step(x, h, W_x, W_h, b):
     """One step of an RNN: tanh(W_x x + W_h h + b) for each row.
 
-    x: (B, D), the input   h: (B, H), the state before   W_x: (H, D)   W_h: (H, H)   b: (H,)   ->   the new state (B, H)
+    x: (B, D), the input   h: (B, H), the previous state   W_x: (H, D)   W_h: (H, H)   b: (H,)
+    ->  the new state (B, H)
     """
     # solution
     return np.tanh(x @ W_x.T + h @ W_h.T + b)
@@ -25,7 +27,8 @@ def rnn_step(x, h, W_x, W_h, b):
 def rnn_forward(x, h0, W_x, W_h, b):
     """All states of an RNN, one after each step.
 
-    x: (T, B, D), T >= 1   h0: (B, H), the state before the first step; the weights as in rnn_step   ->   (T, B, H)
+    x: (T, B, D), T >= 1   h0: (B, H), the state before the first step; the weights as in rnn_step
+    ->  (T, B, H)
     """
     # solution
     states, h = [], h0
@@ -40,7 +43,7 @@ def rnn_backward(g, x, h0, W_x, W_h, b):
     """Backpropagation through time.
 
     g: (T, B, H), the gradient that arrives at each state of rnn_forward(x, h0, W_x, W_h, b) from outside
-    Returns the tuple (dx, dh0, dW_x, dW_h, db), each in the shape of its input. g and the inputs are left as they were.
+    Returns the tuple (dx, dh0, dW_x, dW_h, db), each in the shape of its input. It changes no argument.
     """
     # solution
     states = rnn_forward(x, h0, W_x, W_h, b)
@@ -60,9 +63,10 @@ def rnn_backward(g, x, h0, W_x, W_h, b):
 def lstm_step(x, h, c, W_x, W_h, b):
     """One step of an LSTM.
 
-    x: (B, D)   h: (B, H), the state before   c: (B, H), the cell before   W_x: (4H, D)   W_h: (4H, H)   b: (4H,)
-    The rows of the weights are four blocks of H: input gate i, forget gate f, proposal g, output gate o, in this order. i, f and o
-    go through a sigmoid, g through a tanh. Then  c' = f c + i g  and  h' = o tanh(c').
+    x: (B, D)   h: (B, H), the previous state   c: (B, H), the previous cell
+    W_x: (4H, D)   W_h: (4H, H)   b: (4H,)
+    The rows of the weights are four blocks of H: input gate i, forget gate f, proposal g, output gate o, in
+    this order. i, f and o go through a sigmoid, g through a tanh. Then  c' = f c + i g  and  h' = o tanh(c').
     Returns the tuple (h', c'), both (B, H).
     """
     # solution
@@ -73,7 +77,7 @@ def lstm_step(x, h, c, W_x, W_h, b):
 
 
 def spectral_radius(W):
-    """The largest absolute value of an eigenvalue of W: by this number a power of W grows, in the long run.
+    """The largest absolute value of W's eigenvalues: the factor by which powers of W grow in the long run.
 
     W: a square array; eigenvalues may be complex   ->   a float
     """
@@ -83,11 +87,11 @@ def spectral_radius(W):
 
 
 def clip(gradients, longest):
-    """Shorten the gradients, all by the same factor, so that together they are at most `longest` long.
+    """Scale the gradients, all by the same factor, so that their total length is at most `longest`.
 
     gradients: a list of arrays of any shapes   longest: a positive number
-    ->  a new list. Its length is the root of the sum of the squares of all numbers in all arrays. If it is not above `longest`
-    already, nothing changes; all zeros stay zeros, without a warning.
+    ->  a new list. The length is the square root of the sum of the squares of all elements in all arrays.
+    Gradients that are not longer than `longest` do not change; all zeros stay zeros, without a warning.
     """
     # solution
     length = np.sqrt(sum((g**2).sum() for g in gradients))
@@ -96,11 +100,12 @@ def clip(gradients, longest):
 
 
 def path_length(reads, start, end):
-    """How many steps news needs from one place to another, if in each step every place hears what the places that it reads know.
+    """The number of steps that information needs from one position to another.
 
-    reads: bool array (n, n), reads[i, j]: does place i read place j?   start, end: places, 0 to n - 1
-    ->  a whole number; 0 if start is end; None if the news never arrives.
-    An RNN reads the place before; in a layer of attention every place reads all.
+    In each step every position learns what the positions that it reads know.
+    reads: bool array (n, n), reads[i, j]: does position i read position j?   start, end: 0 to n - 1
+    ->  an integer; 0 if start is end; None if the information never arrives.
+    A position of an RNN reads the one before; in a layer of attention every position reads all.
     """
     # solution
     knows, steps = np.arange(len(reads)) == start, 0

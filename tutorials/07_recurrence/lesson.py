@@ -3,15 +3,18 @@
 #
 # *Reading: 45 minutes. Exercises: 60 minutes. Needs: lessons 03, 04, 06.*
 #
-# Before 2017 nearly every network that read text was recurrent. Why did a better one have to be found, and what exactly was
-# wrong with the old one?
+# Before 2017 nearly every network that read text was recurrent: it read one word after another and kept what
+# it knew in one vector. What exactly was wrong with that, and why was something better needed?
 #
 # **You will be able to:**
 #
-# - write an RNN and an LSTM, forward and backward through time, and check them;
+# - write an RNN (recurrent neural network) and an LSTM (long short-term memory), forward and backward through
+#   time, and check both;
 # - say when gradients vanish or explode, and measure it;
-# - name the three troubles of recurrence: path length, sequential time, and the bottleneck;
+# - name the three problems of recurrence: path length, sequential time, and the bottleneck;
 # - explain what attention changes about each of them.
+#
+# Words you do not know are in the [glossary](../../docs/glossary.md).
 
 # %%
 import time
@@ -31,22 +34,23 @@ np.set_printoptions(precision=4, suppress=True)
 # %% [markdown]
 # ## Intuition: reading with one index card
 #
-# You read a long letter, and you may keep one index card of notes. After each word you rewrite the card: a little of what
-# stood there, a little of the new word. At the end, the card is all you have.
+# You read a long letter, and you may keep notes on one index card. After each word you rewrite the card: a
+# little of what was on it, a little of the new word. At the end, the card is all you have.
 #
-# That is a recurrent network. The card is the **hidden state**, a vector of fixed size. The rule for rewriting it is the same
-# at each word, so the network has the same few parameters for letters of any length. It is a beautiful idea, and it has three
-# weaknesses that you can see already:
+# That is a recurrent network. The card is the **hidden state**, a vector of fixed size. The rule for
+# rewriting it is the same at each word, so the network has the same few parameters for letters of any length.
+# It is a beautiful idea with three weaknesses that you can see already:
 #
-# 1. What the first word said has been rewritten once for every word since. Little may be left of it.
-# 2. Word 100 cannot be read before word 99. A hundred hands do not help.
+# 1. What you noted about the first word has been rewritten once for every word since. Little of it may be
+#    left.
+# 2. Word 100 cannot be read before word 99. A hundred readers would not be faster than one.
 # 3. The card does not grow with the letter.
 
 # %% [markdown]
 # ## Definition
 #
-# A sequence of inputs $x_1, \dots, x_T$, each a vector of $D$ numbers, becomes a sequence of states $h_1, \dots, h_T$ of $H$
-# numbers (Elman 1990):
+# A recurrent network (RNN) maps a sequence of inputs $x_1, \dots, x_T$, vectors of size $D$, to a sequence of
+# states $h_1, \dots, h_T$, vectors of size $H$ (Elman 1990):
 #
 # $$a_t = W_x x_t + W_h h_{t-1} + b, \qquad h_t = \tanh(a_t)$$
 #
@@ -54,12 +58,13 @@ np.set_printoptions(precision=4, suppress=True)
 # | --- | --- | --- |
 # | $x_t$ | $D$ | the input at step $t$ |
 # | $h_t$ | $H$ | the state after step $t$; $h_0$ is given, usually 0 |
-# | $W_x$ | $H \times D$ | what of the input goes onto the card |
-# | $W_h$ | $H \times H$ | what becomes of the card's old contents |
+# | $W_x$ | $H \times D$ | the weights of the input: what is noted on the card |
+# | $W_h$ | $H \times H$ | the weights of the old state: what is kept of the card |
 # | $b$ | $H$ | a bias |
 #
-# $W_x$, $W_h$ and $b$ are the same at every step. In code, $B$ sequences are read side by side, so $x$ is $(T, B, D)$ and a
-# state is $(B, H)$: rows are sequences, and $W_h h$ becomes `h @ W_h.T` (lesson 03).
+# $W_x$, $W_h$ and $b$ are the same at every step. In code, a batch of $B$ sequences is read at once, so $x$
+# has shape $(T, B, D)$ and a state $(B, H)$. Each row belongs to one sequence, and $W_h h$ becomes
+# `h @ W_h.T` (lesson 03).
 
 # %%
 
@@ -78,15 +83,16 @@ T, B, D, H = 5, 2, 3, 4
 x, h0 = rng.standard_normal((T, B, D)), np.zeros((B, H))
 W_x, W_h, b = rng.standard_normal((H, D)) / 2, rng.standard_normal((H, H)) / 2, np.zeros(H)
 states = rnn_forward(x, h0, W_x, W_h, b)
-print("states", states.shape, "\nthe last of the first sequence:", states[-1, 0])
+print("states", states.shape, "\nlast state of the first sequence:", states[-1, 0])
 
 # %% [markdown]
 # ## A worked example by hand
 #
-# One number of state, one of input: $h_t = \tanh(x_t + 0.5 h_{t-1})$ with $h_0 = 0$. The first input is 1, the next two are
-# 0. How much of the 1 is left after three steps, and how does the end depend on it?
+# Take a state and an input of size 1: $h_t = \tanh(x_t + 0.5 h_{t-1})$ with $h_0 = 0$. The first input is 1,
+# the next two are 0. How much of the 1 is left after three steps, and how does the last state depend on it?
 #
-# **Forward.** $h_1 = \tanh(1) = 0.7616$, $h_2 = \tanh(0.5 \cdot 0.7616) = 0.3634$, $h_3 = \tanh(0.5 \cdot 0.3634) = 0.1797$.
+# **Forward.** $h_1 = \tanh(1) = 0.7616$, $h_2 = \tanh(0.5 \cdot 0.7616) = 0.3634$,
+# $h_3 = \tanh(0.5 \cdot 0.3634) = 0.1797$.
 #
 # **Backward.** Let the loss be $h_3$. The derivative of $\tanh(a)$ is $1 - h^2$.
 #
@@ -94,8 +100,8 @@ print("states", states.shape, "\nthe last of the first sequence:", states[-1, 0]
 # - $dh_2 = 0.5 \cdot 0.9677 = 0.4838$, then $da_2 = 0.4838 (1 - 0.3634^2) = 0.4838 \cdot 0.8679 = 0.4200$.
 # - $dh_1 = 0.5 \cdot 0.4200 = 0.2100$, then $da_1 = 0.2100 (1 - 0.7616^2) = 0.2100 \cdot 0.4200 = 0.0882$.
 #
-# $x_1$ enters $a_1$ with factor 1, so $dx_1 = 0.0882$, while $dx_3 = 0.9677$: two steps back, a gradient eleven times as
-# small. And the weight $w = 0.5$ was used at each step, so its gradient is a sum:
+# $x_1$ enters $a_1$ with factor 1, so $dx_1 = 0.0882$, while $dx_3 = 0.9677$: two steps back, the gradient is
+# eleven times smaller. The weight $w = 0.5$ was used at each step, so its gradient is a sum:
 # $da_3 h_2 + da_2 h_1 + da_1 h_0 = 0.3517 + 0.3198 + 0 = 0.6715$.
 
 # %%
@@ -112,35 +118,37 @@ assert np.allclose([da3, da2, da1, dw], [0.967698, 0.419953, 0.088185, 0.671495]
 assert 10.9 < da3 / da1 < 11
 
 # %% [markdown]
-# ## Derivation of the backward: through time
+# ## Derivation of the backward pass: through time
 #
-# Unroll the loop, and an RNN is a deep network: $T$ layers that happen to share their weights. So backpropagation needs no
-# new idea, only care. Let $g_t$ be the gradient that arrives at $h_t$ from outside (from a loss at step $t$; often only $g_T$
-# is not 0). But $h_t$ is used twice: outside, and in the next step. By the chain rule both count:
+# Write out every step of the loop (*unroll* it), and an RNN is a deep network: $T$ layers with the same
+# weights. So backpropagation needs no new idea, only care. Let $g_t$ be the gradient that arrives at $h_t$
+# from outside, for example from a loss at step $t$. (Often only $g_T$ is not 0.) But $h_t$ is used twice:
+# outside, and in the next step. By the chain rule both gradients add up:
 #
 # $$dh_t = g_t + W_h^\top da_{t+1}, \qquad dh_T = g_T .$$
 #
-# Through the tanh, entry by entry ($\odot$ multiplies so):
+# Through the tanh, element by element ($\odot$ is the elementwise product):
 #
 # $$da_t = dh_t \odot (1 - h_t^2) .$$
 #
-# $a_t$ is a sum of three things, and each gets its share:
+# $a_t$ is a sum of three terms, and each gets its gradient:
 #
 # $$dx_t = W_x^\top da_t, \qquad db = \sum_t da_t, \qquad dW_x = \sum_t da_t x_t^\top, \qquad
 # dW_h = \sum_t da_t h_{t-1}^\top .$$
 #
-# The sums are there because the weights are used at every step (lesson 01: what is used several times gets the sum). What is
-# left at the beginning is the gradient of the first state, $dh_0 = W_h^\top da_1$. All of this goes from the last step to the
-# first, hence *backpropagation through time*.
+# The sums are there because the weights are used at every step (lesson 01: where a value is used several
+# times, its gradient is the sum over the uses). After the first step one gradient remains, that of the
+# initial state: $dh_0 = W_h^\top da_1$. The computation goes from the last step to the first, hence the name
+# *backpropagation through time*.
 
 # %%
 
 
 def rnn_backward(g, x, h0, W_x, W_h, b):
-    """g (T, B, H), the gradient at all states -> the gradients of x, h0, W_x, W_h, b."""
+    """The gradients of x, h0, W_x, W_h and b, given g (T, B, H), the gradient of all states."""
     states = rnn_forward(x, h0, W_x, W_h, b)
     dx, dW_x, dW_h, db = (np.zeros_like(z) for z in (x, W_x, W_h, b))
-    dh = np.zeros_like(h0)  # what arrives from the step after
+    dh = np.zeros_like(h0)  # the gradient from the next step
     for t in reversed(range(len(x))):
         before = states[t - 1] if t > 0 else h0
         da = (g[t] + dh) * (1 - states[t] ** 2)  # (B, H)
@@ -153,7 +161,7 @@ def rnn_backward(g, x, h0, W_x, W_h, b):
 
 
 assert gradcheck((rnn_forward, rnn_backward), [x, rng.standard_normal((B, H)), W_x, W_h, b])
-# a sequence of single numbers, as (T, 1, 1)
+# a sequence of scalars, in shape (T, 1, 1)
 column = lambda *numbers: np.array(numbers, float).reshape(-1, 1, 1)
 one, half = np.array([[1.0]]), np.array([[0.5]])
 by_hand = rnn_backward(column(0, 0, 1), column(1, 0, 0), np.zeros((1, 1)), one, half, np.zeros(1))
@@ -163,26 +171,30 @@ assert np.allclose(by_hand[0].ravel(), [da1, da2, da3]) and np.allclose(by_hand[
 # %% [markdown]
 # ## What happens to a gradient on its way back
 #
-# Let only the last step have a loss. From there to step $t$ the gradient is multiplied $T - t$ times by a matrix:
+# Let only the last step have a loss. On the way from there to step $t$ the gradient is multiplied by a matrix
+# $T - t$ times:
 #
 # $$dh_t = \left( \prod_{s=t+1}^{T} W_h^\top \text{diag}(1 - h_s^2) \right) g_T .$$
 #
-# Many factors that are all alike: that is a power, and powers go to 0 or to infinity. In one dimension,
-# $0.9^{100} = 0.0000266$ and $1.1^{100} = 13781$. For a matrix, the number that decides in the long run is its **spectral
-# radius** $\rho$, the largest absolute value of its eigenvalues: $\lVert W^n \rVert$ grows like $\rho^n$. The factors
-# $1 - h_s^2$ are at most 1, so a tanh can only make it smaller.
+# A product of many similar factors behaves like a power, and powers go to 0 or to infinity. In one dimension,
+# $0.9^{100} = 0.0000266$ and $1.1^{100} = 13781$. For a matrix, its **spectral radius** $\rho$ decides in the
+# long run. This is the largest absolute value of its eigenvalues (an eigenvector is only scaled by the
+# matrix, and the eigenvalue is the factor): $\lVert W^n \rVert$ grows like $\rho^n$. The factors $1 - h_s^2$
+# are at most 1, so a tanh can only shorten the gradient.
 #
-# - If the largest *singular* value of $W_h$ is below 1, gradients vanish for certain: each step shortens them.
-# - To explode they need a largest singular value above 1. (Pascanu, Mikolov & Bengio 2013, section 2.1.)
+# - The largest *singular* value of $W_h$ is the most by which one step can lengthen a vector. If it is below
+#   1, gradients are certain to vanish: each step shortens them.
+# - Gradients can explode only if the largest singular value is above 1. (Pascanu, Mikolov & Bengio 2013,
+#   section 2.1.)
 #
-# Now measure it. The state matrix is random and scaled to a given $\rho$, the inputs are small, and the gradient starts with
-# length 1 at the last step.
+# Now measure it. $W_h$ is random and scaled to a given $\rho$, the inputs are small, and the gradient starts
+# with length 1 at the last step.
 
 # %%
 
 
 def reach(rho, bend=np.tanh, T=100, H=64, seed=1):
-    """The length of the gradient at each distance back from the last state, for a W_h of spectral radius rho."""
+    """Length of the gradient at each distance back from the last state, for a W_h of spectral radius rho."""
     rng = np.random.default_rng(seed)
     W_h = rng.standard_normal((H, H))
     W_h *= rho / abs(np.linalg.eigvals(W_h)).max()
@@ -231,22 +243,23 @@ show(
 )
 
 # %% [markdown]
-# Without the tanh you see the powers. With it all lines lie lower: it hastens vanishing, and holds back explosion for a while
-# ($\rho = 1.1$ no longer explodes, $\rho = 3$ does).
+# Without the tanh you see the powers. With the tanh all lines lie lower: it makes gradients vanish faster,
+# and delays explosion ($\rho = 1.1$ no longer explodes, $\rho = 3$ does).
 #
-# A vanished gradient does not mean that training stops. It means that the network learns from what is near, and nothing from
-# what is far: the sum $dW_h$ has terms for all distances, and the far ones are too small to matter. You do not see it in the
-# loss.
+# A vanished gradient does not mean that training stops. It means that the network learns from nearby inputs,
+# and nothing from distant ones: the sum $dW_h$ has terms for all distances, and the distant terms are too
+# small to matter. You do not see this in the loss.
 #
-# An exploding gradient you do see: one step throws the weights away. There is a blunt cure, **clipping**: if the gradient of
-# all parameters together is longer than $c$, shorten it to $c$ (Pascanu et al. 2013, algorithm 1). Its direction stays.
+# You do see an exploding gradient: one step ruins the weights. There is a blunt remedy, **clipping**: if the
+# gradient of all parameters together is longer than $c$, shorten it to length $c$ (Pascanu et al. 2013,
+# algorithm 1). Its direction stays.
 #
 # $$g \leftarrow g \cdot \min\left(1, \frac{c}{\lVert g \rVert}\right)$$
 #
 # where $\lVert g \rVert^2$ is the sum of $g_i^2$ over all parameters.
 #
-# For vanishing there is no such cure. One cannot multiply back what has been rounded away, and one would not know by how
-# much.
+# For vanishing there is no such remedy. You cannot scale up what has been rounded away, and you would not
+# know the factor.
 
 # %%
 
@@ -268,25 +281,25 @@ assert all(np.allclose(p.grad.data, c, atol=1e-5) for p, c in zip(parameters, cl
 # %% [markdown]
 # ## The LSTM: a card that is added to
 #
-# The long short-term memory (Hochreiter & Schmidhuber 1997; forget gate: Gers et al. 2000) keeps a second state, the **cell**
-# $c_t$. It is not multiplied by a matrix from step to step. It is faded by one factor for each entry, and then something is
-# added:
+# The long short-term memory (Hochreiter & Schmidhuber 1997; forget gate: Gers et al. 2000) keeps a second
+# state, the **cell** $c_t$. From step to step the cell is not multiplied by a matrix. Each element is
+# multiplied by a factor of its own, and then something is added:
 #
 # $$c_t = f_t \odot c_{t-1} + i_t \odot g_t, \qquad h_t = o_t \odot \tanh(c_t)$$
 #
-# with three **gates** between 0 and 1 and a proposal between $-1$ and 1, each computed like an RNN's step, with matrices of
-# its own:
+# with three **gates** (factors between 0 and 1) and a proposal between $-1$ and 1. Each is computed like a
+# step of an RNN, with matrices of its own:
 #
 # $$i_t, f_t, o_t = \sigma(W_x x_t + W_h h_{t-1} + b), \qquad g_t = \tanh(W_x x_t + W_h h_{t-1} + b)$$
 #
-# where $\sigma(a) = 1 / (1 + e^{-a})$ is the sigmoid. $f$ (forget) says how much of the cell stays, $i$ (input) how much of
-# the proposal $g$ is added, $o$ (output) how much is shown. In code the four blocks lie on top of each other in one matrix of
-# $4H$ rows, in PyTorch's order $i, f, g, o$.
+# where $\sigma(a) = 1 / (1 + e^{-a})$ is the sigmoid. $f$ (forget) is how much of the cell is kept, $i$
+# (input) how much of the proposal $g$ is added, $o$ (output) how much of the cell is shown in $h_t$. In code
+# the four blocks are stacked in one matrix of $4H$ rows, in PyTorch's order $i, f, g, o$.
 #
-# What is it good for? Follow the gradient along the cells alone: $\partial c_t / \partial c_{t-1} = f_t$. If the network
-# learns to keep $f$ near 1, that path neither vanishes nor explodes, however long it is. "Near" must be meant:
-# $0.99^{100} = 0.37$, but $0.73^{100} = 2 \cdot 10^{-14}$, and $\sigma(1) = 0.73$ is what a forget bias of 1 gives before
-# training.
+# What is this good for? Follow the gradient along the cells alone: $\partial c_t / \partial c_{t-1} = f_t$.
+# If the network learns to keep $f$ near 1, the gradient on that path neither vanishes nor explodes, however
+# long the path is. It must be very near: $0.99^{100} = 0.37$, but $0.73^{100} = 2 \cdot 10^{-14}$, and
+# $\sigma(1) = 0.73$ is what a forget bias of 1 gives before training.
 
 # %%
 
@@ -320,15 +333,17 @@ assert (
 )
 
 # %% [markdown]
-# ### Its backward
+# ### Its backward pass
 #
 # One step, from the gradients $dh_t$ and $dc_t$ that arrive at the new state and the new cell:
 #
-# - $h_t = o \odot \tanh(c_t)$ gives $do = dh_t \odot \tanh(c_t)$, and adds $dh_t \odot o \odot (1 - \tanh^2 c_t)$ to $dc_t$.
-# - $c_t = f \odot c_{t-1} + i \odot g$ gives $df = dc_t \odot c_{t-1}$, $di = dc_t \odot g$, $dg = dc_t \odot i$, and to the
-#   step before $dc_{t-1} = dc_t \odot f$. No matrix on this path: this line is what the LSTM was invented for.
-# - Through the sigmoids ($\sigma' = \sigma(1 - \sigma)$) and the tanh to the four blocks of $a$, and from there as in the
-#   RNN.
+# - $h_t = o \odot \tanh(c_t)$ gives $do = dh_t \odot \tanh(c_t)$, and adds
+#   $dh_t \odot o \odot (1 - \tanh^2 c_t)$ to $dc_t$.
+# - $c_t = f \odot c_{t-1} + i \odot g$ gives $df = dc_t \odot c_{t-1}$, $di = dc_t \odot g$,
+#   $dg = dc_t \odot i$, and for the step before $dc_{t-1} = dc_t \odot f$. There is no matrix on this path:
+#   the LSTM was invented for this line.
+# - The sigmoids ($\sigma' = \sigma(1 - \sigma)$) and the tanh give the gradients of the four blocks of $a$.
+#   The rest is as in the RNN.
 
 # %%
 
@@ -355,14 +370,15 @@ def lstm_backward(grad, x, h0, c0, W_x, W_h, b):
 
 inputs = [rng.standard_normal(s) for s in ((T, B, D), (B, H), (B, H), (4 * H, D), (4 * H, H), (4 * H,))]
 assert gradcheck((lstm_forward, lstm_backward), inputs)
-print("the LSTM's backward is right, for all six inputs")
+print("the LSTM's backward pass is right for all six inputs")
 
 # %% [markdown]
 # ### The same in minigrad
 #
-# `nn.RNN`, `nn.LSTM` and `nn.GRU` in `minigrad/nn/recurrent.py` have PyTorch's names and weights; the loops over time are in
-# `minigrad/functional/recurrent.py` (to be read) and `minigrad/kernels/recurrent.py` (the derivation above, fused). The GRU
-# (Cho et al. 2014) is a simpler relative of the LSTM with two gates and no separate cell.
+# `nn.RNN`, `nn.LSTM` and `nn.GRU` in `minigrad/nn/recurrent.py` have PyTorch's names and weights; the loops
+# over time are in `minigrad/functional/recurrent.py` (written to be read) and `minigrad/kernels/recurrent.py`
+# (the derivation above, fused). The GRU (gated recurrent unit, Cho et al. 2014) is a simpler variant of the
+# LSTM with two gates and no separate cell.
 
 # %%
 x, h0, c0 = inputs[:3]
@@ -385,48 +401,51 @@ assert np.allclose(theirs.data, ours, atol=1e-14) and np.allclose(
 )
 
 # %% [markdown]
-# ## Trouble 1: the path is long
+# ## Problem 1: the path is long
 #
-# Here is the measurement on real layers of width 64, before any training: how strongly does the last output depend on an
-# input that lies $d$ steps before it?
+# Here is a measurement on real layers of width 64, before any training: how strongly does the last output
+# depend on an input $d$ steps before it?
 
 # %%
 figure, found = figures.drawn(figures.gradient_by_distance)
 for name, ratio in found.items():
     print(f"{name:9} gradient 1, 10, 50, 100 steps back:", *(f"{ratio[d]:9.1e}" for d in (1, 10, 50, 100)))
 assert found["RNN"][100] < 1e-20 < found["LSTM"][100] < 1e-6 < found["attention"][100]
-show(figure, "Far inputs fade in an RNN, slower in an LSTM; a layer of attention sees all alike")
+show(figure, "Distant inputs fade in an RNN, more slowly in an LSTM; attention reaches all of them equally")
 
 # %% [markdown]
-# The RNN's line is straight on a logarithmic scale: a power. The LSTM's is straight too, only less steep: untrained gates
-# leak. Attention's is flat from the first step on. (At distance 0 it is higher, because the last token also reaches its own
-# output directly, through the residual connection of lesson 12. All others share one mean over 101 places.)
+# The RNN's line is straight on a logarithmic scale: a power. The LSTM's line is straight too, but less steep,
+# because untrained gates leak. The line of attention is flat from the first step on. (At distance 0 it is
+# higher, because the last token also reaches its own output directly, through the residual connection of
+# lesson 12. All others are averaged over 101 positions.)
 #
-# What differs is the **path length**: through how many steps must a signal go to get from one place to another? In an RNN,
-# from token 1 to token 20, through 19. In a layer of attention, through one. Below it is counted: `reads[i, j]` says whether
-# place $i$ hears place $j$ in one step, and we count steps until the news has arrived.
+# The difference is the **path length**: the number of steps that a signal needs to get from one position to
+# another. From token 1 to token 20 an RNN needs 19 steps, a layer of attention one. The next cell counts:
+# `reads[i, j]` says whether position $i$ reads position $j$ in one step, and the function counts the steps
+# until the signal has arrived.
 
 # %%
 
 
 def path_length(reads, start, end):
-    """In how many steps does `end` hear of `start`, if in each step every place hears what it reads?"""
+    """Count the steps until `end` knows of `start`. In a step, a position learns what those it reads know."""
     knows, steps = np.arange(len(reads)) == start, 0
     while not knows[end]:
         heard = knows | (reads & knows).any(axis=1)
         if (heard == knows).all():
-            return None  # nobody new has heard of it: it will never arrive
+            return None  # no new position knows of it: it will never arrive
         knows, steps = heard, steps + 1
     return steps
 
 
 n = 20
-rnn_reads = np.eye(n, k=-1, dtype=bool)  # place i reads place i - 1
+rnn_reads = np.eye(n, k=-1, dtype=bool)  # position i reads position i - 1
 attention_reads = np.ones((n, n), bool)
-window = np.tri(n, dtype=bool) & ~np.tri(n, k=-3, dtype=bool)  # a convolution over the last 3 places
+window = np.tri(n, dtype=bool) & ~np.tri(n, k=-3, dtype=bool)  # a convolution over the last 3 positions
 for name, reads in (("RNN", rnn_reads), ("attention", attention_reads), ("convolution of width 3", window)):
     print(
-        f"{name:23} from token 1 to token 20: {path_length(reads, 0, 19)} step(s);  back: {path_length(reads, 19, 0)}"
+        f"{name:23} from token 1 to token 20: {path_length(reads, 0, 19)} step(s);  back: "
+        f"{path_length(reads, 19, 0)}"
     )
 assert (
     path_length(rnn_reads, 0, 19) == 19
@@ -435,11 +454,12 @@ assert (
 )
 
 # %% [markdown]
-# ### Does it matter for what is learned?
+# ### Does path length matter for learning?
 #
-# The recipe `recall` asks: two pairs of a key and a value come first (`c7 a3`), then noise, then one of the keys (`c?`).
-# Which value had it? RNN, LSTM, GRU and a Transformer layer learn it side by side, with the same steps on the same questions,
-# at distances from 2 to 32. The full run, `python -m minigrad.train recall`, takes two minutes; here is a small one.
+# In the recipe `recall`, two pairs of a key and a value come first (`c7 a3`), then noise, then one of the
+# keys (`c?`). The question is: which value belongs to that key? An RNN, an LSTM, a GRU and a Transformer
+# layer learn it side by side, with the same steps on the same questions, at distances from 2 to 32. The full
+# run, `python -m minigrad.train recall`, takes two minutes; here is a small one.
 
 # %%
 mg.manual_seed(0)
@@ -454,7 +474,7 @@ for step in range(500):
     optimizer.step()
 accuracy = recipe.by_distance(lambda d: recipe.accuracy(model, d, 400))
 print(
-    "after 500 steps, right answers at distance  ",
+    "after 500 steps, correct answers at distance",
     *(f"{d:5}" for d in recipe.distances),
     "   (chance: 0.125)",
 )
@@ -469,11 +489,13 @@ assert (
 )
 
 # %% [markdown]
-# The plain RNN is at chance. The gated ones are on their way; the Transformer has it. That is also the order of their
-# gradients before training, which is all that a first step has to go by.
+# The plain RNN answers no better than chance. The LSTM and the GRU are improving; the Transformer has learned
+# it. Their gradients before training come in the same order, and the first step has nothing else to learn
+# from.
 #
-# Be careful what you conclude. This is one task and 500 steps, and nothing here says that an RNN *cannot* hold a pair in its
-# state. Asked at distance 2 alone, the same RNN learns it, and with each step of distance it becomes harder:
+# Be careful what you conclude. This is one task and 500 steps, and it does not show that an RNN *cannot* hold
+# a pair in its state. At distance 2 alone the same RNN learns the task, and it becomes harder as the distance
+# grows:
 
 # %%
 for distance in (2, 4, 6):
@@ -487,18 +509,19 @@ for distance in (2, 4, 6):
         recipe.clip(model, 1.0)
         optimizer.step()
     share = recipe.accuracy(model, distance, 400)["rnn"]
-    print(f"RNN alone, distances from 2 to {distance}, 600 steps: {share:.2f} right at distance {distance}")
+    print(f"RNN alone, distances from 2 to {distance}, 600 steps: {share:.2f} correct at distance {distance}")
     assert share > 0.9 or distance > 2
 
 # %% [markdown]
-# ## Trouble 2: one step after another
+# ## Problem 2: one step after another
 #
-# $h_t$ needs $h_{t-1}$. So a sequence of $T$ tokens takes $T$ steps that cannot be done at once, however many processors you
-# have. The multiplications in them are not more than elsewhere; they just come in small portions. Attention has one portion:
-# all queries with all keys, in one matrix product (Vaswani et al. 2017, table 1: $O(n)$ sequential operations against
-# $O(1)$).
+# $h_t$ needs $h_{t-1}$. So a sequence of $T$ tokens takes $T$ steps that cannot run at the same time, however
+# many processors you have. There are not more multiplications than elsewhere, but they come in small
+# portions. Attention has a single portion: it compares every position with every other in one matrix product
+# (Vaswani et al. 2017, table 1: $O(n)$ sequential operations for recurrence, $O(1)$ for attention).
 #
-# The same number of multiplications, once in a chain and once as a single product, on this machine:
+# The next cell runs the same number of multiplications on this machine, once in a chain and once as a single
+# product:
 
 # %%
 T_long, H_wide = 2000, 64
@@ -522,30 +545,32 @@ def chain(h=h):
 
 one_by_one, at_once = seconds(chain), seconds(lambda: rows @ W.T)
 print(
-    f"{T_long} x {H_wide} x {H_wide} multiplications: in a chain {one_by_one * 1e3:.2f} ms, at once {at_once * 1e3:.2f} ms"
+    f"{T_long} x {H_wide} x {H_wide} multiplications: in a chain {one_by_one * 1e3:.2f} ms, at once "
+    f"{at_once * 1e3:.2f} ms"
 )
 
 # %% [markdown]
-# (The times are this machine's, with one core. Hardware that lives on doing many things at once has more to gain. Vaswani et
-# al. 2017 name this constraint in their first section, before any word on gradients: training has to be finished some day.)
+# (The times are from this machine, with one core. Hardware built for parallel work gains more. Vaswani et al.
+# 2017 name this constraint in their first section, before any word on gradients: training has to be finished
+# some day.)
 #
-# ## Trouble 3: the bottleneck
+# ## Problem 3: the bottleneck
 #
-# Translation was done with two RNNs: an **encoder** reads the source, its last state goes over, and a **decoder** writes the
-# target from it (Sutskever et al. 2014; Cho et al. 2014). Whatever the decoder knows about the source, for 5 words or for 50,
-# has gone through one vector.
+# Translation was done with two RNNs: an **encoder** reads the source sentence, and a **decoder** writes the
+# target sentence starting from the encoder's last state (Sutskever et al. 2014; Cho et al. 2014). Everything
+# the decoder knows about the source, for 5 words or for 50, has gone through this one vector.
 #
-# How much fits through? Take the simplest encoder, a linear one, and let it do the best that is possible: $n$ tokens of 16
-# random numbers each go through a state of 64 numbers and are rebuilt from it. Four tokens fit exactly. Of more, a share of
-# $1 - 64 / (16 n)$ is lost, whatever the matrix.
+# How much fits through? Take the simplest encoder, a linear one, with the best possible matrix: $n$ tokens,
+# each a vector of 16 random elements, go through a state of size 64 and are rebuilt from it. Four tokens fit
+# exactly. Of more than four, a fraction of $1 - 64 / (16 n)$ is lost, whatever the matrix.
 
 # %%
 rng = np.random.default_rng(2)
-print("tokens   share lost (measured)   1 - 64/(16 n)")
+print("tokens      fraction lost      1 - 64/(16 n)")
 for n_tokens in (2, 4, 8, 16, 32):
     sentences = rng.standard_normal((3000, 16 * n_tokens))
-    encode = np.linalg.qr(rng.standard_normal((16 * n_tokens, min(64, 16 * n_tokens))))[0]  # onto 64 numbers
-    rebuilt = sentences @ encode @ encode.T  # the best that can be made of them
+    encode = np.linalg.qr(rng.standard_normal((16 * n_tokens, min(64, 16 * n_tokens))))[0]  # to size 64
+    rebuilt = sentences @ encode @ encode.T  # the best reconstruction
     lost, expected = (
         ((sentences - rebuilt) ** 2).mean() / (sentences**2).mean(),
         max(0, 1 - 64 / (16 * n_tokens)),
@@ -554,20 +579,22 @@ for n_tokens in (2, 4, 8, 16, 32):
     assert abs(lost - expected) < 0.02
 
 # %% [markdown]
-# A network that is not linear, and sentences that are not random, do better. But the shape of the curve is what translators
-# saw: quality fell as sentences grew longer (Bahdanau et al. 2015, figure 2).
+# Nonlinear networks and real sentences do better. But translation systems had the same curve: quality fell as
+# sentences grew longer (Bahdanau et al. 2015, figure 2).
 #
 # ## The remedy: look back
 #
-# Bahdanau, Cho & Bengio (2015) keep *all* the encoder's states $h_1, \dots, h_m$, not only the last. Before each word, the
-# decoder compares its own state $s$ with each of them, turns the scores into weights that sum to 1, and takes the weighted
-# mean, the **context**:
+# Bahdanau, Cho & Bengio (2015) keep *all* the encoder's states $h_1, \dots, h_m$, not only the last. Before
+# each word, the decoder compares its own state $s$ with each of them. A softmax (lesson 05) makes weights
+# that sum to 1 from these scores, and the weighted mean of the states is the **context**:
 #
-# $$e_j = v^\top \tanh(W s + U h_j), \qquad \alpha = \text{softmax}(e), \qquad \text{context} = \sum_j \alpha_j h_j$$
+# $$e_j = v^\top \tanh(W s + U h_j), \qquad \alpha = \text{softmax}(e), \qquad
+# \text{context} = \sum_j \alpha_j h_j$$
 #
-# (Their equations 5 and 6 and appendix A.1.2; `models/recurrent.py` has it as `AdditiveAttention`.) This is **attention**. It
-# cures the bottleneck, because what the decoder can see grows with the source. It cures the path, because word $j$ of the
-# source is one step from every word of the target. And the weights can be looked at.
+# (Their equations 5 and 6 and appendix A.1.2; `models/recurrent.py` has it as `AdditiveAttention`.) This is
+# **attention**. It removes the bottleneck, because the decoder reads as many states as the source has words.
+# It shortens the path, because word $j$ of the source is one step from every word of the target. And you can
+# plot the weights.
 
 # %%
 m, H_s, A = 6, 4, 5
@@ -580,16 +607,17 @@ print("weights over the source", alpha, "sum", alpha.sum(), "\ncontext", context
 assert abs(alpha.sum() - 1) < 1e-12 and context.shape == (H_s,)
 
 # %% [markdown]
-# Two troubles of three are gone. The third, one step after another, is still there as long as an RNN makes the states. The
-# paper of 2017 asks the obvious question: if every place can look at every other, what is the recurrence for? Its title is
-# the answer. Lesson 08 builds that attention.
+# Two of the three problems are gone. The other, one step after another, remains as long as an RNN computes
+# the states. The paper of 2017 asks the obvious question: if every position can attend to every other, what
+# is the recurrence for? Its title is the answer: *Attention Is All You Need*. Lesson 08 builds that
+# attention.
 
 # %% [markdown]
 # ## Gradient check
 #
-# The RNN's and the LSTM's backward were checked above. Here are two mistakes people make, and what the check says. First: the
-# gradient that comes from the step after is forgotten, so each step learns from its own loss alone. Second: `dW_x` is
-# assigned in the loop, not added to.
+# The backward passes of the RNN and the LSTM were checked above. Here are two common mistakes, and what the
+# check reports. First: the gradient from the next step is forgotten, so each step learns from its own loss
+# alone. Second: `dW_x` is assigned in the loop instead of accumulated.
 
 # %%
 
@@ -609,10 +637,10 @@ def forgets_the_future(g, x, h0, W_x, W_h, b):
 
 def assigns(g, x, h0, W_x, W_h, b):
     dx, dh0, dW_x, dW_h, db = rnn_backward(g, x, h0, W_x, W_h, b)
-    # dh that comes to step 1
+    # the dh that arrives at step 1
     later = rnn_backward(g[1:], x[1:], rnn_forward(x[:1], h0, W_x, W_h, b)[0], W_x, W_h, b)[1]
-    last_turn = rnn_backward(g[:1] + later, x[:1], h0, W_x, W_h, b)  # the loop ends with the first step
-    return dx, dh0, last_turn[2], dW_h, db  # "dW_x =" in place of "+=": only the loop's last turn is left
+    last_turn = rnn_backward(g[:1] + later, x[:1], h0, W_x, W_h, b)  # the loop ends at the first step
+    return dx, dh0, last_turn[2], dW_h, db  # "dW_x =" instead of "+=": only the last iteration is left
 
 
 arguments = [x, h0, W_x, W_h, b]
@@ -628,11 +656,12 @@ for wrong in (forgets_the_future, assigns):
 #
 # - **One step**: the RNN is a layer with a tanh.
 # - **$W_h = 0$**: no memory; each state depends on its own input alone.
-# - **An orthogonal $W_h$ and no tanh**: each step turns the gradient and leaves its length. Nothing vanishes or explodes. It
-#   is a way to *start*, and training moves away from it.
-# - **Spectral radius below 1, norm above**: gradients may grow for some steps before they vanish (question 6).
-# - **Padded sequences**: the state must stop at the last real token, or the padding rewrites the card. minigrad's layers take
-#   `lengths` for this.
+# - **An orthogonal $W_h$ and no tanh**: each step rotates or reflects the gradient and keeps its length.
+#   Nothing vanishes or explodes. It is a good *initialization*, but training moves away from it.
+# - **Spectral radius below 1, norm above**: gradients may grow for some steps before they vanish (question
+#   6).
+# - **Padded sequences** (short ones filled up to a common length): the state must stop at the last real
+#   token, or the padding rewrites the card. minigrad's layers take `lengths` for this.
 
 # %%
 one = rnn_forward(x[:1], h0, W_x, W_h, b)
@@ -655,23 +684,25 @@ assert np.allclose(last.data, alone.data) and not np.allclose(rnn(mg.tensor(padd
 # %% [markdown]
 # ## Pitfalls
 #
-# **`=` instead of `+=`.** The weights are used at every step; their gradient is a sum over time. The check above finds it; a
-# training run may not show it for a long time.
+# **`=` instead of `+=`.** The weights are used at every step, so their gradient is a sum over time. The check
+# above finds the mistake; a training run may not show it for a long time.
 #
-# **The wrong neighbour.** $dW_h$ pairs $da_t$ with $h_{t-1}$, not $h_t$; and at the first step with $h_0$. The shapes fit
-# either way. In NumPy `states[t - 1]` for $t = 0$ is `states[-1]`, the *last* state, without an error.
+# **The wrong neighbour.** $dW_h$ multiplies $da_t$ by $h_{t-1}$, not by $h_t$, and at the first step by
+# $h_0$. The shapes fit either way. In NumPy `states[t - 1]` for $t = 0$ is `states[-1]`, the *last* state,
+# without an error.
 #
-# **Clipping each number instead of the length.** `np.clip(g, -1, 1)` changes the direction: see question 5. And clipping each
-# layer by itself is not clipping the whole.
+# **Clipping each element instead of the length.** `np.clip(g, -1, 1)` changes the direction: see question 5.
+# Clipping each layer separately changes it too.
 #
-# **Clipping against vanishing.** It only shortens.
+# **Clipping against vanishing.** Clipping only shortens a gradient, so it does not help there.
 #
-# **Order of the gates.** PyTorch (and minigrad) stack $i, f, g, o$; TensorFlow's Keras stacks $i, f, c, o$, which is the same
-# under another name; some texts write $f, i, o, g$. Loaded in the wrong order nothing crashes.
+# **Order of the gates.** PyTorch (and minigrad) stack $i, f, g, o$; TensorFlow's Keras stacks $i, f, c, o$,
+# which is the same order under another name; some papers write $f, i, o, g$. Weights loaded in the wrong
+# order raise no error.
 #
-# **Training on in pieces.** Carrying the last state into the next piece of text is fine; carrying its *history* is not:
-# backward would go through the piece before again. Cut with `.detach()`. Gradients then end at the cut: *truncated*
-# backpropagation through time.
+# **Training on a long text in pieces.** You may carry the last state into the next piece of text, but not its
+# *history*: the backward pass would go through the piece before again. Cut with `.detach()`. Gradients then
+# end at the cut: this is *truncated* backpropagation through time.
 
 # %%
 layer = nn.RNN(2, 3)
@@ -696,7 +727,7 @@ print("with detach: fine")
 #
 # <details><summary>Answer</summary>
 #
-# Nine steps lie between, each multiplies by 0.8: $0.8^9 = 0.134$.
+# There are nine steps between them, and each multiplies by 0.8: $0.8^9 = 0.134$.
 #
 # </details>
 
@@ -711,12 +742,13 @@ print(h)
 assert abs(h - 0.8**9) < 1e-15 and abs(h - 0.134) < 5e-4
 
 # %% [markdown]
-# ### Q2. How many parameters has an RNN with $D = 3$ and $H = 4$? An LSTM? Does it depend on the length of the sequence?
+# ### Q2. How many parameters does an RNN with $D = 3$ and $H = 4$ have? An LSTM? Does sequence length matter?
 #
 # <details><summary>Answer</summary>
 #
-# RNN: $4 \cdot 3 + 4 \cdot 4 + 4 = 32$. LSTM: four times that, $128$. The length does not matter: the same weights at every
-# step. PyTorch's layers, and ours, have two biases where one would do, so they count 36 and 144.
+# RNN: $4 \cdot 3 + 4 \cdot 4 + 4 = 32$. LSTM: four times that, $128$. The length does not matter, because
+# every step uses the same weights. PyTorch's layers, and ours, have two biases where one would be enough, so
+# they have 36 and 144 parameters.
 #
 # </details>
 
@@ -735,7 +767,8 @@ assert (
 #
 # <details><summary>Answer</summary>
 #
-# $0.9^n < 10^{-6}$ means $n > \ln 10^{-6} / \ln 0.9 = 131.1$, so after 132 steps. With 0.5 after 20.
+# $0.9^n < 10^{-6}$ means $n > \ln 10^{-6} / \ln 0.9 = 131.1$, so after 132 steps. With a factor of 0.5,
+# after 20.
 #
 # </details>
 
@@ -745,12 +778,13 @@ print(np.log(1e-6) / np.log(0.9), np.log(1e-6) / np.log(0.5))
 assert 0.9**132 < 1e-6 < 0.9**131 and 0.5**20 < 1e-6 < 0.5**19
 
 # %% [markdown]
-# ### Q4. Which forget gate keeps half of the cell's gradient over 100 steps, and which bias gives it (all else 0)?
+# ### Q4. Which forget gate keeps half of the cell's gradient over 100 steps? With which bias (all else 0)?
 #
 # <details><summary>Answer</summary>
 #
-# $f^{100} = 0.5$ gives $f = 0.5^{1/100} = 0.9931$. The sigmoid's inverse is $\ln \frac{f}{1 - f} = 4.97$. A forget bias of 1,
-# the usual start, gives 0.731: half is gone after $\ln 0.5 / \ln 0.731 = 2.2$ steps.
+# $f^{100} = 0.5$ gives $f = 0.5^{1/100} = 0.9931$. The inverse of the sigmoid gives the bias:
+# $\ln \frac{f}{1 - f} = 4.97$. A forget bias of 1, the usual initial value, gives 0.731: half of the gradient
+# is gone after $\ln 0.5 / \ln 0.731 = 2.2$ steps.
 #
 # </details>
 
@@ -765,12 +799,12 @@ assert (
 )
 
 # %% [markdown]
-# ### Q5. Clip $(3, 4)$ to length 1, and entry by entry to $\pm 1$. Which keeps the direction?
+# ### Q5. Clip $(3, 4)$ to length 1, and element by element to $\pm 1$. Which keeps the direction?
 #
 # <details><summary>Answer</summary>
 #
-# By length: $(3, 4)/5 = (0.6, 0.8)$, the same direction. By entry: $(1, 1)$, at an angle of $8.1$ degrees to it
-# ($\cos = 7 / (5 \sqrt 2) = 0.98995$). With $(3, 400)$ it would be $44.6$ degrees.
+# By length: $(3, 4)/5 = (0.6, 0.8)$, the same direction. By element: $(1, 1)$, at an angle of $8.1$ degrees
+# to the gradient ($\cos = 7 / (5 \sqrt 2) = 0.98995$). With $(3, 400)$ it would be $44.6$ degrees.
 #
 # </details>
 
@@ -792,10 +826,11 @@ assert abs(angle(g, np.clip(g, -1, 1)) - 8.1) < 0.05 and abs(angle(far, np.clip(
 #
 # <details><summary>Answer</summary>
 #
-# Its eigenvalues are 0.5, so in the long run they vanish: after 40 steps, $7 \cdot 10^{-10}$. But one step multiplies by up
-# to 10.02, the largest singular value, and after 5 steps a gradient can still be 3.1 times as long as at the start. The
-# spectral radius tells the end, not the way. (Both eigenvalues fall on one direction; that is what makes such a matrix
-# different from its eigenvalues.)
+# Both eigenvalues are 0.5, so in the long run gradients vanish: after 40 steps a factor of $7 \cdot 10^{-10}$
+# is left. But one step multiplies by up to 10.02, the largest singular value, and after 5 steps a gradient
+# can still be 3.1 times as long as at the start. The spectral radius predicts the end, not the steps before
+# it. (Both eigenvalues belong to the same eigenvector; this is why the matrix behaves differently from its
+# eigenvalues at first.)
 #
 # </details>
 
@@ -809,13 +844,14 @@ print(
 assert abs(longest[1] - 10.02) < 0.01 and abs(longest[5] - 3.1) < 0.05 and 7e-10 < longest[40] < 8e-10
 
 # %% [markdown]
-# ### Q7. Why does an LSTM still have exploding gradients, if its cell has a path with factors $f \leq 1$?
+# ### Q7. Why can an LSTM still have exploding gradients, if its cell has a path with factors $f \leq 1$?
 #
 # <details><summary>Answer</summary>
 #
-# The cell is not the only path. $h_{t-1}$ enters all four gates through $W_h$, so the gradient also takes the way
-# $h_t \to a_t \to h_{t-1}$, with a matrix at each step. With $W_h$ large enough this path explodes as in an RNN. Below, an
-# LSTM's gradient over 50 steps with $W_h$ of three sizes.
+# The cell is not the only path. $h_{t-1}$ enters all four blocks through $W_h$, so the gradient also takes
+# the path $h_t \to a_t \to h_{t-1}$, with a matrix at each step. If $W_h$ is large enough, the gradient on
+# this path explodes as in an RNN. The next cell measures the gradient of an LSTM over 50 steps, with $W_h$
+# scaled to three sizes.
 #
 # </details>
 
@@ -839,10 +875,11 @@ assert sizes[0] < 1e-3 and sizes[2] > 100
 #
 # <details><summary>Answer</summary>
 #
-# In an RNN information goes token by token: from token 1 to token 20 through 19 steps, and its gradient back through 19
-# factors, which usually shrink it. Path length 19. In a Transformer every token attends to every other directly: path length
-# 1, in each layer. The number of steps that must follow one another is 20 against 1 (per layer). The price:
-# $20 \cdot 20 = 400$ pairs are compared instead of 19 handed on. Lesson 16 counts.
+# In an RNN information goes token by token: from token 1 to token 20 in 19 steps, and its gradient back
+# through 19 factors, which usually shrink it. The path length is 19. In a Transformer every token attends to
+# every other directly: the path length is 1, in each layer. The RNN needs 20 steps one after another, the
+# Transformer 1 per layer. The price: $20 \cdot 20 = 400$ pairs are compared, where the RNN passes on 19
+# states. Lesson 16 counts the cost.
 #
 # </details>
 
@@ -861,24 +898,26 @@ assert reads.sum() == 19 and 20 * 20 == 400
 # %% [markdown]
 # ## What was left out
 #
-# - **The GRU's** equations: in `minigrad/functional/recurrent.py`, with PyTorch's placing of the reset gate.
-# - **Two directions and several layers**: `bidirectional=True`, `num_layers=`; models in `models/recurrent.py`.
-# - **Linear recurrences** that can be computed in parallel (state-space models): recurrence is not dead, it changed. They
-#   drop the tanh between steps, which is what forces one step after another.
+# - **The equations of the GRU**: in `minigrad/functional/recurrent.py`, with the reset gate where PyTorch has
+#   it.
+# - **Two directions and several layers**: `bidirectional=True`, `num_layers=`; models in
+#   `models/recurrent.py`.
+# - **Linear recurrences** that can be computed in parallel (state-space models): recurrence is not dead, it
+#   changed. They drop the tanh between steps, because the tanh forces one step after another.
 # - **Teacher forcing and decoding**: lessons 13 and 14.
 #
 # ## Sources
 #
-# - Elman 1990, *Finding Structure in Time*. Hochreiter & Schmidhuber 1997, *Long Short-Term Memory*. Gers, Schmidhuber &
-#   Cummins 2000, *Learning to Forget*.
-# - Pascanu, Mikolov & Bengio 2013, *On the difficulty of training recurrent neural networks*: section 2.1 on the two
-#   conditions, algorithm 1 on clipping.
-# - Sutskever, Vinyals & Le 2014; Cho et al. 2014: encoder-decoders. Bahdanau, Cho & Bengio 2015: attention; figure 2 shows
-#   the fall with sentence length.
+# - Elman 1990, *Finding Structure in Time*. Hochreiter & Schmidhuber 1997, *Long Short-Term Memory*. Gers,
+#   Schmidhuber & Cummins 2000, *Learning to Forget*.
+# - Pascanu, Mikolov & Bengio 2013, *On the difficulty of training recurrent neural networks*: section 2.1 on
+#   the two conditions, algorithm 1 on clipping.
+# - Sutskever, Vinyals & Le 2014; Cho et al. 2014: encoder-decoders. Bahdanau, Cho & Bengio 2015: attention;
+#   figure 2 shows how quality falls with sentence length.
 # - Vaswani et al. 2017, *Attention Is All You Need*, table 1: path lengths and sequential operations.
 #
 # ## Exercises
 #
-# `python -m tutorials start 07` gives you seven functions: one step of an RNN, the whole sequence, backpropagation through
-# time, a step of an LSTM, clipping, the spectral radius, and path lengths in any network of who reads whom.
-# `python -m tutorials check 07` tests them.
+# `python -m tutorials start 07` gives you seven functions to write: one step of an RNN, the whole sequence,
+# backpropagation through time, a step of an LSTM, clipping, the spectral radius, and path lengths, given
+# which position reads which. `python -m tutorials check 07` tests them.
