@@ -1,7 +1,7 @@
 """Exercises of lesson 07: recurrence, and what it forgets.
 
-Write each function where the stub raises NotImplementedError; `python -m tutorials check 07` tests this file
-and explains. NumPy is all you need.
+Replace each NotImplementedError by your code; `python -m tutorials check 07` tests this file and explains.
+NumPy is all you need.
 T: number of steps, B: sequences in the batch, D: size of an input, H: size of a state.
 """
 

@@ -1,7 +1,7 @@
 """Exercises of lesson 08: scaled dot-product attention.
 
-Write each function where it says so; `python -m tutorials check 08` tests this file and explains.
-NumPy is all you need. All arrays are float64. `...` stands for any number of axes in front, none included.
+Replace each NotImplementedError by your code; `python -m tutorials check 08` tests this file and explains.
+NumPy is all you need. All arrays are float64. `...` stands for any number of axes in front, even none.
 """
 
 import numpy as np
@@ -19,7 +19,9 @@ def softmax_backward(g, p):
 
 
 def ask(query, keys, values):
-    """What the librarian answers to one query: the values mixed by softmax(keys . query): the lesson's `ask` with sharpness 1.
+    """The librarian's answer to one query: the values mixed by softmax(keys . query).
+
+    This is the lesson's `ask` with sharpness 1.
 
     query: (d_k,)   keys: (m, d_k)   values: (m, d_v)   ->   (d_v,)
     """
@@ -32,7 +34,7 @@ def attention_weights(q, k):
     """The weights: softmax over the keys of q . k / sqrt(d_k).
 
     q: (..., n, d_k)   k: (..., m, d_k)   ->   (..., n, m); each row is positive and sums to 1
-    The axes in front are batch and heads, and never mix.
+    The axes in front are batch and heads; they are never mixed.
     """
     # solution
     return softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]))
@@ -40,7 +42,9 @@ def attention_weights(q, k):
 
 
 def attention(q, k, v):
-    """Scaled dot-product attention: each output is the mean of the values, weighted by attention_weights. Returns the outputs alone.
+    """Scaled dot-product attention: each output is the mean of the values, weighted by attention_weights.
+
+    Returns the outputs only, without the weights.
 
     q: (..., n, d_k)   k: (..., m, d_k)   v: (..., m, d_v)   ->   (..., n, d_v)
     """
@@ -50,11 +54,11 @@ def attention(q, k, v):
 
 
 def entropy(weights):
-    """How spread out the attention of each query is: -sum over keys of p log p, with the natural logarithm.
+    """The entropy of each query's attention: -sum over keys of p log p, with the natural logarithm.
 
-    weights: (..., n, m), rows that sum to 1, entries may be exactly 0   ->   (..., n)
-    0 for a query that looks at one key only (0 log 0 counts as 0), log m for one that looks at all m alike.
-    No NaN and no warning, whatever the weights; and these stay as they were.
+    weights: (..., n, m), rows that sum to 1, elements may be exactly 0   ->   (..., n)
+    0 for a query that attends to one key only (0 log 0 counts as 0), log m for one that attends to m equally.
+    Gives no NaN and no warning, whatever the weights, and does not change them.
     """
     # solution
     return -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=-1)
@@ -62,10 +66,10 @@ def entropy(weights):
 
 
 def attention_backward(g, q, k, v):
-    """The gradients of a loss at q, k and v, given g, its gradient at attention(q, k, v).
+    """The gradients of a loss with respect to q, k and v, given g, its gradient at attention(q, k, v).
 
     g: (..., n, d_v)   q: (..., n, d_k)   k: (..., m, d_k)   v: (..., m, d_v)
-    Returns the tuple (dq, dk, dv), each in the shape of its input. The axes in front are the same for all four.
+    Returns the tuple (dq, dk, dv), each in the shape of its input. The axes in front are equal in all four.
     """
     # solution
     p, scale = attention_weights(q, k), 1 / np.sqrt(q.shape[-1])
@@ -76,10 +80,11 @@ def attention_backward(g, q, k, v):
 
 
 def shared_backward(g, q, k, v):
-    """The same where all heads share one set of keys and values, as in multi-query attention (Shazeer 2019).
+    """attention_backward with one set of keys and values for all heads (multi-query attention, Shazeer 2019).
 
     g: (H, n, d_v)   q: (H, n, d_k)   k: (m, d_k)   v: (m, d_v)
-    The forward is attention(q, k, v): NumPy stretches k and v over the H heads. Each head sends a gradient back to them.
+    The forward pass is attention(q, k, v): NumPy broadcasts k and v over the H heads. In the backward pass
+    each head sends a gradient back to them.
     Returns the tuple (dq, dk, dv) with shapes (H, n, d_k), (m, d_k), (m, d_v).
     """
     # solution

@@ -3,16 +3,18 @@
 #
 # *Reading: 50 minutes. Exercises: 60 minutes. Needs: lessons 03, 04, 05, 07.*
 #
-# Lesson 07 ended with a question: if every place of a sequence can look at every other in one step, what is recurrence for?
-# How does a place decide where to look, and how does it learn to?
+# Lesson 07 ended with a question: if every position of a sequence can attend to every other in one step, what
+# is recurrence for? How does a position decide where to look, and how does it learn to?
 #
 # **You will be able to:**
 #
 # - explain queries, keys and values, and say what each shape must be when there are $n$ queries and $m$ keys;
 # - compute attention by hand, step by step;
-# - derive its backward through output, softmax and scores, and check it;
-# - say why the scores are divided by $\sqrt{d_k}$, and what that has nothing to do with;
+# - derive its backward pass through output, softmax and scores, and check it;
+# - say why the scores are divided by $\sqrt{d_k}$, and which problem this does not solve;
 # - recognise the mistakes that raise no error.
+#
+# Words you do not know are in the [glossary](../../docs/glossary.md).
 
 # %%
 import inspect
@@ -31,17 +33,18 @@ np.set_printoptions(precision=4, suppress=True)
 # %% [markdown]
 # ## Intuition: a librarian who never says no
 #
-# You come to a library with a **query**: the thing you want to know. Every book has a **key**, its title, and a **value**,
-# its contents. A dictionary in Python works like this too, but only if your query equals a key to the letter. Otherwise:
-# KeyError.
+# You come to a library with a **query**: the thing you want to know. Every book has a **key**, its title, and
+# a **value**, its contents. A dictionary in Python works like this too, but only if your query equals a key
+# exactly. Otherwise you get a KeyError.
 #
-# This librarian is different. She compares your query with *every* title and gives each book a score. Then she mixes the
-# contents of all books, much of those that fit well, little of those that fit badly. You always get an answer, and, what
-# matters to us, a slightly different query gives a slightly different answer. So the lookup has a derivative, and can be
-# learned.
+# This librarian is different. She compares your query with *every* title and gives each book a score. Then
+# she mixes the contents of all books: much of those that fit well, little of those that fit badly. You always
+# get an answer. And a slightly different query gives a slightly different answer, so the lookup has a
+# derivative and can be learned.
 #
-# Below, three books about two subjects: each key says how much the book is about cooking, and how much about chemistry. The
-# value is a number, say the page count. The score is a dot product, since that is large when two vectors point the same way.
+# The next cell has three books about two subjects. Each key says how much the book is about cooking, and how
+# much about chemistry. The value is a number, say the page count. The score is a dot product, because a dot
+# product is large when two vectors point in the same direction.
 
 # %%
 keys = np.array([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]])  # cooking, chemistry, molecular gastronomy
@@ -63,18 +66,20 @@ for sharpness in (0.0, 1.0, 5.0, 50.0):
     print(f"sharpness {sharpness:4}: weights {weights}, answer {answer:6.2f}")
 
 # %% [markdown]
-# With sharpness 0 the librarian does not listen and gives you the mean of all books. With 50 she behaves like the dictionary:
-# one book, the best. In between lies attention.
+# With sharpness 0 the librarian does not listen and gives you the mean of all books. With 50 she behaves like
+# the dictionary: one book, the best. Attention is between these two.
 #
-# In a Transformer each token makes three vectors out of itself, with three learned matrices (lesson 10): a query (what am I
-# looking for?), a key (what can I be found by?) and a value (what do I hand over?). That is all there is to the names.
+# In a Transformer each token's vector is multiplied by three learned matrices (lesson 10). This gives a query
+# (what am I looking for?), a key (what can I be found by?) and a value (what do I hand over?). There is no
+# more to the names than this.
 #
-# - **Self-attention**: queries, keys and values come from the same sequence. Each token asks all tokens of its own sentence.
-# - **Cross-attention**: queries come from one sequence (what the decoder has written), keys and values from another (what the
-#   encoder has read).
+# - **Self-attention**: queries, keys and values come from the same sequence. Each token asks all tokens of
+#   its own sentence.
+# - **Cross-attention**: queries come from one sequence (the text that the decoder has written so far), keys
+#   and values from another (the text that the encoder has read).
 #
-# The formula is the same for both. (You may meet a third name, "general attention", for queries and keys from different
-# sources. That is cross-attention once more.)
+# The formula is the same for both. (You may read a third name, "general attention", for queries and keys from
+# different sources. It means cross-attention.)
 
 # %% [markdown]
 # ## Definition
@@ -85,16 +90,16 @@ for sharpness in (0.0, 1.0, 5.0, 50.0):
 #
 # | symbol | shape | meaning |
 # | --- | --- | --- |
-# | $Q$ | $n \times d_k$ | the queries, one a row |
+# | $Q$ | $n \times d_k$ | the queries, one in each row |
 # | $K$ | $m \times d_k$ | the keys; as wide as the queries, or they could not be compared |
 # | $V$ | $m \times d_v$ | the values; one for each key, of any width |
 # | $S = QK^\top / \sqrt{d_k}$ | $n \times m$ | the scores: $S_{ij}$ says how well query $i$ fits key $j$ |
 # | $P = \text{softmax}(S)$ | $n \times m$ | the weights: row $i$ is positive and sums to 1 |
 # | $O = PV$ | $n \times d_v$ | the output: row $i$ is a weighted mean of the values |
 #
-# You may see $n$ for the rows of all three matrices. That is self-attention, where $m = n$. In cross-attention 4 words written
-# may look at 9 words read, and the weights are $4 \times 9$. Keep the two letters apart, and a matrix transposed by mistake
-# shows at once: its shape does not fit.
+# Some texts write $n$ for the rows of all three matrices. That is self-attention, where $m = n$. In
+# cross-attention 4 target words may attend to 9 source words, and the weights are $4 \times 9$. If you use
+# different $n$ and $m$ in your tests, a matrix transposed by mistake shows at once: its shape does not fit.
 
 # %%
 rng = np.random.default_rng(0)
@@ -116,18 +121,20 @@ assert out.shape == (n, d_v) and np.allclose(P.sum(axis=1), 1)
 # K = \begin{bmatrix} 0 & 1 & 1 & 0 \\ 2 & 0 & 0 & 1 \\ 1 & 2 & 1 & 0 \end{bmatrix} \quad
 # V = \begin{bmatrix} 1 & 0 & 1 \\ 1 & 1 & 0 \\ 0 & 1 & 1 \end{bmatrix}$$
 #
-# **Step 1, the dot products.** The first query with the first key: $1\cdot0 + 0\cdot1 + 2\cdot1 + 1\cdot0 = 2$. With the
-# second: $1\cdot2 + 0\cdot0 + 2\cdot0 + 1\cdot1 = 3$. With the third: $1\cdot1 + 0\cdot2 + 2\cdot1 + 1\cdot0 = 3$. The other
-# rows alike:
+# **Step 1, the dot products.** The first query with the first key:
+# $1\cdot0 + 0\cdot1 + 2\cdot1 + 1\cdot0 = 2$. With the second: $1\cdot2 + 0\cdot0 + 2\cdot0 + 1\cdot1 = 3$.
+# With the third: $1\cdot1 + 0\cdot2 + 2\cdot1 + 1\cdot0 = 3$. The other rows are computed in the same way:
 #
 # $$QK^\top = \begin{bmatrix} 2 & 3 & 3 \\ 3 & 0 & 5 \\ 1 & 4 & 3 \end{bmatrix}$$
 #
 # **Step 2, divide by 2.** The first row becomes $(1, 1.5, 1.5)$.
 #
-# **Step 3, softmax of each row.** Take the largest, 1.5, off the first row: $(-0.5, 0, 0)$. Then $e^{-0.5} = 0.6065$ and
-# $e^0 = 1$, twice; the sum is $2.6065$. So the weights are $0.6065/2.6065 = 0.2327$, and $1/2.6065 = 0.3837$ twice.
+# **Step 3, softmax of each row.** Subtract the largest element, 1.5, from the first row: $(-0.5, 0, 0)$. Then
+# $e^{-0.5} = 0.6065$ and $e^0 = 1$, twice; the sum is $2.6065$. So the weights are $0.6065/2.6065 = 0.2327$,
+# and $1/2.6065 = 0.3837$ twice.
 #
-# **Step 4, the weighted mean of the values.** $0.2327 (1,0,1) + 0.3837 (1,1,0) + 0.3837 (0,1,1) = (0.6163, 0.7673, 0.6163)$.
+# **Step 4, the weighted mean of the values.**
+# $0.2327 (1,0,1) + 0.3837 (1,1,0) + 0.3837 (0,1,1) = (0.6163, 0.7673, 0.6163)$.
 
 # %%
 Q = np.array([[1, 0, 2, 1], [0, 2, 1, 0], [1, 1, 0, 2]], float)
@@ -150,13 +157,13 @@ assert np.allclose(out[0], [0.616348, 0.767303, 0.616348], atol=5e-7)
 assert np.allclose(out[1:], [[0.310328, 0.746284, 0.943388], [0.668501, 0.878048, 0.453451]], atol=5e-7)
 
 # %% [markdown]
-# As a picture: each row shares out an attention of 1. The second query likes the third key best ($0.69$), because both are
-# large in the second place.
+# The picture shows it: each row of weights distributes an attention of 1 over the keys. The second query
+# gives most to the third key ($0.69$), because both are large in their second element.
 
 # %%
 figure = Figure(figsize=(7, 3.2), layout="constrained")
 figure.suptitle(
-    "Each query shares out an attention of 1; its output is the values mixed in that proportion", fontsize=11
+    "Each query distributes an attention of 1; its output is the values mixed in that proportion", fontsize=11
 )
 panels = figure.subplots(1, 3)
 titles = ("weights P", "values V", "output O = P V")
@@ -173,14 +180,15 @@ show(figure, "The weights of the worked example, the values they mix, and the ou
 # %% [markdown]
 # ## Why divide by $\sqrt{d_k}$?
 #
-# Suppose the entries of a query $q$ and a key $k$ are independent of each other, with mean 0 and variance 1. That is roughly
-# what you have before training. Their dot product is a sum of $d_k$ terms,
+# Suppose the elements of a query $q$ and a key $k$ are independent of each other, with mean 0 and variance 1.
+# This is roughly true before training. Their dot product is a sum of $d_k$ terms,
 #
 # $$q \cdot k = \sum_{i=1}^{d_k} q_i k_i .$$
 #
-# Each term has mean $E[q_i k_i] = E[q_i] E[k_i] = 0$ and variance $E[q_i^2 k_i^2] = E[q_i^2] E[k_i^2] = 1$. Variances of
-# independent terms add up, so the dot product has variance $d_k$: a standard deviation of $\sqrt{d_k}$. Divide by that and
-# the scores have variance 1, however wide the vectors are. (This is footnote 4 of Vaswani et al. 2017.)
+# Each term has mean $E[q_i k_i] = E[q_i] E[k_i] = 0$ and variance $E[q_i^2 k_i^2] = E[q_i^2] E[k_i^2] = 1$.
+# Variances of independent terms add up, so the dot product has variance $d_k$ and standard deviation
+# $\sqrt{d_k}$. Divided by $\sqrt{d_k}$ the scores have variance 1, however wide the vectors are. (This is
+# footnote 4 of Vaswani et al. 2017.)
 
 # %%
 rng = np.random.default_rng(1)
@@ -192,18 +200,21 @@ for d_k in (4, 64, 1024):
     assert abs(dots.std() / np.sqrt(d_k) - 1) < 0.04
 
 # %% [markdown]
-# Why is a large variance bad? Look at what the softmax does with scores of that size, and at its slope. By lesson 05,
-# $\partial p_i / \partial s_i = p_i (1 - p_i)$ and $\partial p_i / \partial s_j = -p_i p_j$. If one weight is almost 1 and
-# the others almost 0, *every* one of these products is almost 0. The softmax is **saturated**: whatever the loss says about
-# where to look, hardly any of it arrives at queries and keys. They would learn very slowly.
+# Why is a large variance bad? Look at the softmax of such scores, and at its slope. By lesson 05,
+# $\partial p_i / \partial s_i = p_i (1 - p_i)$ and $\partial p_i / \partial s_j = -p_i p_j$. If one weight is
+# almost 1 and the others almost 0, *every* one of these products is almost 0. The softmax is **saturated**:
+# hardly any of the loss's gradient arrives at queries and keys, so they would learn very slowly where to
+# look.
 #
-# The picture measures it on random queries with 32 random keys. Left, the largest weight. Right, what is left of a gradient
-# after it went back through the softmax: take the loss $L = \sum_j r_j p_j$ with random factors $r_j$ (mean 0, variance 1),
-# which are its gradient at the weights. What arrives at the scores is, by the two slopes above,
+# The picture measures this for random queries and 32 random keys. The left panel shows the largest weight.
+# The right panel shows how much of a gradient is left behind the softmax. The loss is $L = \sum_j r_j p_j$
+# with random factors $r_j$ (mean 0, variance 1), so $r$ is its gradient with respect to the weights. By the
+# two slopes above, the gradient with respect to the scores is
 #
-# $$\frac{\partial L}{\partial s_j} = \sum_l r_l \frac{\partial p_l}{\partial s_j} = p_j \Big( r_j - \sum_l r_l p_l \Big),$$
+# $$\frac{\partial L}{\partial s_j} = \sum_l r_l \frac{\partial p_l}{\partial s_j}
+# = p_j \Big( r_j - \sum_l r_l p_l \Big),$$
 #
-# and the picture shows the length of this vector, $\sqrt{\sum_j (\partial L / \partial s_j)^2}$.
+# and the panel shows the length of this vector, $\sqrt{\sum_j (\partial L / \partial s_j)^2}$.
 
 # %%
 figure, found = figures.drawn(figures.softmax_saturation)
@@ -214,7 +225,8 @@ assert found["unscaled"]["largest"][-1, 1] > 0.99
 assert found["unscaled"]["gradient"][-1, 1] < 0.01 * found["scaled"]["gradient"][-1, 1]
 show(
     figure,
-    "Without the division a softmax over wide dot products gives everything to one key, and passes no gradient",
+    "Without the division, a softmax over wide dot products gives all weight to one key and passes no "
+    "gradient",
 )
 
 # %% [markdown]
@@ -222,9 +234,10 @@ show(
 #
 # $$H = -\sum_{j=1}^{m} p_j \ln p_j ,$$
 #
-# with the natural logarithm, and $0 \ln 0$ counted as 0 (that is its limit). If all weight is on one key, $H = -1 \ln 1 = 0$.
-# If all $m$ keys get $1/m$, it is $-m \cdot \frac1m \ln \frac1m = \ln m$, and it is never larger. For 32 keys that is 3.466.
-# A head of a trained model whose entropy is near 0 has saturated, one near $\ln m$ does not choose.
+# with the natural logarithm, and $0 \ln 0 = 0$ (its limit). If all weight is on one key, $H = -1 \ln 1 = 0$.
+# If all $m$ keys get $1/m$, then $H = -m \cdot \frac1m \ln \frac1m = \ln m$, which is the maximum. For 32
+# keys that is 3.466. In a trained model, a head (one of the attentions that run side by side, lesson 10) with
+# entropy near 0 has saturated, and a head with entropy near $\ln m$ does not choose.
 
 # %%
 rng = np.random.default_rng(2)
@@ -239,18 +252,20 @@ for name, scores in (("not scaled", q @ k.T), ("scaled", q @ k.T / 32), ("all al
 # %% [markdown]
 # Three things to keep in mind.
 #
-# **It is a good start, not a law.** "Independent, mean 0, variance 1" describes the first step of training. Afterwards
-# queries and keys learn to fit each other, and the scores grow as large as the model wants them. The division makes sure that
-# it starts where gradients flow. And where queries and keys depend on each other from the start, the argument fails: the dot
-# product of a vector with *itself* has mean $d_k$, not 0.
+# **The division is a good initialization, not a law.** "Independent, mean 0, variance 1" describes the first
+# step of training. Afterwards queries and keys learn to fit each other, and the scores grow as large as the
+# model needs. The division makes sure that training starts where gradients flow. The argument fails where
+# queries and keys depend on each other from the start: the dot product of a vector with *itself* has mean
+# $d_k$, not 0.
 #
-# **It does not cure overflow.** You may read that large dot products are numerically unstable and that the scaling prevents
-# this. These are two troubles with two cures. *Saturation*: the exact softmax has no slope there, in any precision;
-# cured by $1/\sqrt{d_k}$. *Overflow*: $e^{710}$ is infinite in float64, and $\infty/\infty$ is NaN; cured by taking the row's
-# maximum off before `exp`, which changes nothing else (lesson 05). You need both. The next cell has each alone.
+# **The division does not prevent overflow.** You may read that large dot products are numerically unstable
+# and that the scaling prevents this. But these are two problems with two remedies. *Saturation*: the exact
+# softmax has almost no slope there, in any precision. The remedy is $1/\sqrt{d_k}$. *Overflow*: $e^{710}$ is
+# infinite in float64, and $\infty/\infty$ is NaN. The remedy is to subtract the row's maximum before `exp`,
+# which changes nothing else (lesson 05). You need both. The next cell shows each alone.
 #
-# **It is $d_k$, not $d_{model}$**: the width of what is multiplied. With 8 heads of width 64 in a model of width 512 (see
-# lesson 10) it is $\sqrt{64} = 8$.
+# **It is $d_k$, not $d_{model}$**: the width of the vectors that are multiplied, not of the model. With 8
+# heads of width 64 in a model of width 512 (see lesson 10) it is $\sqrt{64} = 8$.
 
 # %%
 rng = np.random.default_rng(3)
@@ -269,62 +284,69 @@ def stable(s):
 
 
 print("raw dot products              ", raw)
-print("maximum off, not scaled       ", stable(raw), "   finite, but saturated")
-print("scaled, maximum not off       ", naive(raw / 32), "   fine here ...")
+print("maximum subtracted, not scaled", stable(raw), "   finite, but saturated")
+print("scaled, nothing subtracted    ", naive(raw / 32), "   fine here ...")
 print("scaled, 5000 times the query  ", naive(5000 * raw / 32), "               ... and overflows there")
 print("both                          ", stable(raw / 32))
 assert stable(raw).max() > 0.999 and np.isnan(naive(5000 * raw / 32)).any() and stable(raw / 32).max() < 0.9
 
 # %% [markdown]
-# ## Derivation of the backward
+# ## Derivation of the backward pass
 #
-# The loss $L$ depends on the output $O$. Call its gradient there $G = \partial L / \partial O$, of shape $n \times d_v$. We
-# go back through the four steps, and each is something you have derived already.
+# The loss $L$ depends on the output $O$. Its gradient there is $G = \partial L / \partial O$, of shape
+# $n \times d_v$. We go back through the steps one by one, and you have derived each of them already.
 #
-# **Through $O = PV$.** A matrix product (lesson 03): for $C = AB$ the gradients are $dA = dC B^\top$ and $dB = A^\top dC$. So
+# **Through $O = PV$.** This is a matrix product (lesson 03): for $C = AB$ the gradients are $dA = dC B^\top$
+# and $dB = A^\top dC$. So
 #
 # $$dV = P^\top G \quad (m \times d_v), \qquad dP = G V^\top \quad (n \times m).$$
 #
-# Read the first: value $j$ collects the gradients of all outputs that used it, weighted as it was used. Read the second:
-# $dP_{ij} = G_i \cdot V_j$, so weight $ij$ should grow if value $j$ points against the gradient of output $i$.
+# The first formula says: value $j$ collects the gradients of all outputs that used it, with the weights they
+# used. The second says: $dP_{ij} = G_i \cdot V_j$, so weight $ij$ should grow if value $j$ points against the
+# gradient of output $i$.
 #
-# **Through the softmax.** Each row by itself (lesson 05). For one row $p = \text{softmax}(s)$ with incoming gradient $dp$,
+# **Through the softmax.** Each row separately (lesson 05). For one row $p = \text{softmax}(s)$ with incoming
+# gradient $dp$,
 #
 # $$ds_j = \sum_l dp_l \frac{\partial p_l}{\partial s_j} = \sum_l dp_l p_l (\delta_{lj} - p_j)
 #   = p_j \Big( dp_j - \sum_l p_l dp_l \Big).$$
 #
-# ($\delta_{lj}$ is 1 where $l = j$, else 0.) In words: a score's gradient is its weight, times how far its key's $dp$ lies
-# above the *average* of all keys. For the whole matrix, with $r_i = \sum_l P_{il} dP_{il}$,
+# ($\delta_{lj}$ is 1 where $l = j$, else 0.) In words: the gradient of a score is its weight times the
+# difference between its $dp$ and the *average* $dp$ of all keys (averaged with the weights). For the whole
+# matrix, with $r_i = \sum_l P_{il} dP_{il}$,
 #
 # $$dS_{ij} = P_{ij} (dP_{ij} - r_i) \quad (n \times m).$$
 #
-# **Through $S = QK^\top / \sqrt{d_k}$.** A matrix product again, with the second factor transposed.
+# **Through $S = QK^\top / \sqrt{d_k}$.** This is a matrix product again, with the second factor transposed.
 # $S_{ij} = Q_i \cdot K_j / \sqrt{d_k}$, so query $i$ gets $\sum_j dS_{ij} K_j / \sqrt{d_k}$ and key $j$ gets
 # $\sum_i dS_{ij} Q_i / \sqrt{d_k}$:
 #
-# $$dQ = \frac{dS K}{\sqrt{d_k}} \quad (n \times d_k), \qquad dK = \frac{dS^\top Q}{\sqrt{d_k}} \quad (m \times d_k).$$
+# $$dQ = \frac{dS K}{\sqrt{d_k}} \quad (n \times d_k), \qquad
+# dK = \frac{dS^\top Q}{\sqrt{d_k}} \quad (m \times d_k).$$
 #
-# That is all of it: four matrix products, where the forward had two. In words: above the average is bad news, since it is a
-# loss that rises; and gradient descent goes the other way. So a query moves towards the keys whose values turned out more
-# useful than the average, and away from the others.
+# That is all: four matrix products, where the forward pass had two. In words: if the $dp$ of a key is above
+# the average, more weight on that key would raise the loss, so gradient descent lowers its score. So a query
+# moves towards the keys whose values are more useful than the average, and away from the others.
 
 # %% [markdown]
 # ### By hand, on the worked example
 #
-# Let the loss be the first entry of the first output row, $L = O_{11} = 0.6163$. Then $G$ has a 1 in its corner and zeros
-# elsewhere; only the first query matters.
+# Let the loss be the first entry of the first output row, $L = O_{11} = 0.6163$. Then $G$ is 1 in its top
+# left corner and 0 elsewhere, and only the first query matters.
 #
 # - $dP_1 = G_1 V^\top$ is the first column of $V$: $(1, 1, 0)$.
 # - The average is $r_1 = 0.2327\cdot1 + 0.3837\cdot1 + 0.3837\cdot0 = 0.6163$.
-# - $dS_1 = (0.2327 (1 - 0.6163),\ 0.3837 (1 - 0.6163),\ 0.3837 (0 - 0.6163)) = (0.0893, 0.1472, -0.2365)$. It sums to 0.
-# - $dQ_1 = \tfrac12 (0.0893 K_1 + 0.1472 K_2 - 0.2365 K_3)$. Its first entry is $\tfrac12(0 + 0.2944 - 0.2365) = 0.0290$; all
-#   of it is $(0.0290, -0.1918, -0.0736, 0.0736)$.
+# - $dS_1 = (0.2327 (1 - 0.6163),\ 0.3837 (1 - 0.6163),\ 0.3837 (0 - 0.6163)) = (0.0893, 0.1472, -0.2365)$. It
+#   sums to 0.
+# - $dQ_1 = \tfrac12 (0.0893 K_1 + 0.1472 K_2 - 0.2365 K_3)$. Its first element is
+#   $\tfrac12(0 + 0.2944 - 0.2365) = 0.0290$, and $dQ_1 = (0.0290, -0.1918, -0.0736, 0.0736)$.
 # - $dK_1 = \tfrac12 \cdot 0.0893 Q_1 = (0.0446, 0, 0.0893, 0.0446)$.
 # - $dV$ has the weights $(0.2327, 0.3837, 0.3837)$ in its first column.
 #
-# You may have noticed that $r_1$ equals $O_{11}$. That is no accident: $r_i = \sum_j P_{ij} (G_i \cdot V_j) = G_i \cdot O_i$.
-# The sum over $m$ keys is a sum over $d_v$ columns of what the forward has computed anyway. Implementations use it (Dao et
-# al. 2022, algorithm 4; ours too), and it is the trick that lets a backward work without keeping all weights.
+# You may have noticed that $r_1$ equals $O_{11}$. That is no accident:
+# $r_i = \sum_j P_{ij} (G_i \cdot V_j) = G_i \cdot O_i$. So the sum over $m$ keys can be replaced by a sum
+# over $d_v$ columns of an output that the forward pass has computed anyway. Implementations use this (Dao et
+# al. 2022, algorithm 4; ours too), and with this trick a backward pass need not keep all weights.
 
 # %%
 G = np.zeros((3, 3))
@@ -349,8 +371,8 @@ assert np.allclose((P * dP).sum(axis=1), (G * out).sum(axis=1))  # r_i = G_i . O
 # %% [markdown]
 # ## Code
 #
-# Now for any shapes, batches and heads included. Everything in front of the last two axes is carried along: `@` multiplies
-# the last two and broadcasts the rest, `.mT` swaps the last two.
+# This code works for any shapes, batches and heads included. `@` multiplies the last two axes and broadcasts
+# the axes in front of them; `.mT` swaps the last two axes.
 
 # %%
 
@@ -364,7 +386,7 @@ def attention(q, k, v):
 
 
 def attention_backward(g, q, k, v):
-    """The gradients of q, k and v, given g (..., n, d_v), the output's."""
+    """The gradients of q, k and v, given g (..., n, d_v), the gradient of the output."""
     _, p = attention(q, k, v)
     scale = 1 / np.sqrt(q.shape[-1])
     dv = p.mT @ g  # (..., m, d_v)
@@ -385,18 +407,18 @@ print("2 sentences, 8 heads, 4 queries, 9 keys: output", out.shape, "weights", p
 # %% [markdown]
 # ### The same in minigrad
 #
-# It exists twice, and a test holds the two equal. `minigrad/functional/attention.py` has the **definition**, composed from
-# operations that know their own derivative, so it needs no backward. Here are its weights: you will recognise the lines. (The
-# mask is lesson 09's subject.)
+# minigrad has attention twice, and a test makes sure that both are equal. `minigrad/functional/attention.py`
+# has the **definition**, composed from ops that have their own derivatives, so it needs no backward pass.
+# Here is its function for the weights: you will recognise the lines. (Masks are the subject of lesson 09.)
 
 # %%
 print(inspect.getsource(attention_weights))
 
 # %% [markdown]
-# `minigrad/kernels/attention.py` has the **kernel**: forward and backward by hand, as above, with three savings. The scale is
-# put into $K^T$, which is smaller than the scores; where scores are small, as they nearly always are, no row is searched for its
-# maximum; and $r_i$ is computed as $G_i \cdot O_i$. `F.scaled_dot_product_attention` uses the kernel unless you ask for
-# definitions.
+# `minigrad/kernels/attention.py` has the **kernel**: forward and backward pass written by hand, as above,
+# with three savings. It multiplies $K^T$ by the scale, because $K^T$ is smaller than the scores. It searches
+# no row for its maximum if the scores are small, as they nearly always are. And it computes $r_i$ as
+# $G_i \cdot O_i$. `F.scaled_dot_product_attention` uses the kernel unless you ask for definitions.
 
 # %%
 leaves = [mg.tensor(x, requires_grad=True) for x in (q, k, v)]
@@ -417,9 +439,9 @@ assert all(np.allclose(a.data, b, atol=1e-13) for a, b in zip(by_engine, by_hand
 # %% [markdown]
 # ## Gradient check
 #
-# Our own pair first, then minigrad's kernel at first and second order. And then a backward with a mistake people make: the
-# scale is in the forward, and forgotten in the backward. Shapes are right, signs are right, training even goes on. The check
-# names it.
+# First our own pair of functions, then minigrad's kernel at first and second order. Then a backward pass with
+# a common mistake: the scale is in the forward pass but forgotten in the backward pass. The shapes are right,
+# the signs are right, and training even works. The check reports it.
 
 # %%
 small = [rng.standard_normal(shape) for shape in ((2, 3, 4), (2, 5, 4), (2, 5, 2))]
@@ -428,7 +450,7 @@ leaves = [mg.tensor(x, requires_grad=True) for x in small]
 assert gradcheck(F.scaled_dot_product_attention, leaves) and gradcheck(
     F.scaled_dot_product_attention, leaves, order=2
 )
-print("ours and minigrad's: right\n")
+print("our backward pass and minigrad's are right\n")
 
 
 def without_scale(g, q, k, v):
@@ -444,18 +466,20 @@ except AssertionError as error:
 # %% [markdown]
 # ## Edge cases
 #
-# **One key.** A softmax over one score is 1, whatever the score. The output is the value, and no gradient reaches query or
-# key: there was nothing to choose.
+# **One key.** A softmax over one score is 1, whatever the score. The output is the value, and no gradient
+# reaches query or key: there was nothing to choose.
 #
-# **Identical keys** give every key the same score, so the weights are uniform. It is the *keys* that must be equal among
-# themselves. If $Q$ equals $K$, the weights are not uniform: each token then scores highest, as a rule, with itself.
+# **Identical keys** all get the same score, so the weights are uniform. The *keys* must be equal to each
+# other for this. If $Q$ equals $K$, the weights are not uniform: each token then usually has its highest
+# score with itself.
 #
-# **A query of zeros** scores 0 with every key: uniform too.
+# **A query of zeros** has score 0 with every key, so its weights are uniform too.
 #
-# **Order.** Shuffle keys and values together, and nothing changes. Shuffle the queries, and the outputs are shuffled.
-# Attention sees a set, not a sequence. Lesson 11 gives it positions.
+# **Order.** If you shuffle keys and values together, nothing changes. If you shuffle the queries, the outputs
+# are shuffled. Attention sees a set, not a sequence. Lesson 11 gives it positions.
 #
-# **Long sequences.** $n$ queries and $n$ keys make $n^2$ weights: for 1000 tokens, 1,000,000. Lesson 16 is about the price.
+# **Long sequences.** $n$ queries and $n$ keys make $n^2$ weights: for 1000 tokens, 1,000,000. Lesson 16 is
+# about this cost.
 
 # %%
 rng = np.random.default_rng(4)
@@ -481,9 +505,9 @@ print("weights of 1000 tokens:", attention(*[np.zeros((1000, 1))] * 3)[1].size)
 #
 # ### Programs that break, and programs that don't
 #
-# Many programs have `np.dot(Q, K.T)`. That is right for two axes and for two only. With a batch, `.T` reverses *all* axes.
-# If you are lucky, the shapes do not fit and you get an error. If batch, length and width happen to be equal, you get
-# numbers.
+# Many programs have `np.dot(Q, K.T)`. That is right for arrays with two axes only. With a batch, `.T`
+# reverses *all* axes. If you are lucky, the shapes do not fit and you get an error. If batch, length and
+# width happen to be equal, you get wrong numbers.
 
 # %%
 rng = np.random.default_rng(5)
@@ -492,18 +516,19 @@ try:
     q @ k.T
 except ValueError as error:
     print("ValueError:", str(error)[:95], "...")
-print("np.dot of a batch:", np.dot(q, k.mT).shape, " each sentence with every other sentence, too")
+print("np.dot of a batch:", np.dot(q, k.mT).shape, " it also multiplies each sentence with every other")
 
 cube_q, cube_k = rng.standard_normal((2, 3, 3, 3))
 print(
-    "all axes 3: no error; largest difference from the truth:",
+    "all axes 3: no error; largest difference from the correct result:",
     abs(cube_q @ cube_k.T - cube_q @ cube_k.mT).max(),
 )
 assert np.dot(q, k.mT).shape == (2, 5, 2, 5) and abs(cube_q @ cube_k.T - cube_q @ cube_k.mT).max() > 1
 
 # %% [markdown]
-# The softmax's axis is the other silent one. Along `axis=-2` the weights of each *key* sum to 1 over the queries. The shape
-# is the same, training runs, and nothing tells you. One line finds it: `weights.sum(axis=-1)`.
+# The axis of the softmax is the other silent mistake. Along `axis=-2` the weights of each *key* sum to 1 over
+# the queries. The shape is the same, training runs, and there is no error. One line finds it:
+# `weights.sum(axis=-1)`.
 
 # %%
 s = q @ k.mT / np.sqrt(3)
@@ -513,29 +538,30 @@ print("rows sum to", wrong.sum(axis=-1)[0], "- should be 1 each")
 assert abs(wrong.sum(axis=-1) - 1).max() > 0.2
 
 # %% [markdown]
-# **A forgotten scale** raises no error either. At $d_k = 64$ the medians above say: 0.93 of the attention goes to one key of
-# 32, and a fifth of the gradient passes. So it learns, slowly, and you look for the reason elsewhere. $\sqrt{d_{model}}$ in
-# place of $\sqrt{d_k}$ is the opposite mistake: with 8 heads the scores are $\sqrt 8 = 2.8$ times too small, and the
-# attention is too even.
+# **A forgotten scale** raises no error either. By the medians above, at $d_k = 64$ one key of 32 gets 0.93 of
+# the attention, and a fifth of the gradient passes. So the model learns slowly, and you search for the reason
+# elsewhere. $\sqrt{d_{model}}$ instead of $\sqrt{d_k}$ is the opposite mistake: with 8 heads the scores are
+# $\sqrt 8 = 2.8$ times too small, and the attention is too even.
 #
 # ### Questions learners ask
 #
-# **Do attention weights say what was important?** They say how values were mixed. A key with a large weight whose value is
-# small contributes little. And in a deep model, the vector at a place already holds a mixture of other places. Jain & Wallace
-# (2019) show that quite different weights can give the same predictions. Look at weights, and do not take them for an
-# explanation.
+# **Do attention weights show what was important?** They show how values were mixed. A key with a large weight
+# and a small value contributes little. And in a deep model, the vector at a position is already a mixture of
+# other positions. Jain & Wallace (2019) show that quite different weights can give the same predictions. Look
+# at weights, but do not take them for an explanation.
 #
-# **Why a dot product, and not something learned?** The first attention (Bahdanau et al. 2015) scored with a small network,
-# $v^\top \tanh(Wq + Uk)$. You met it in lesson 07. A dot product of learned projections is one matrix product for all pairs,
-# so it is faster and needs less space, and for small $d_k$ does about as well; for large $d_k$ it does so only with the
-# scaling (Vaswani et al., section 3.2.1).
+# **Why a dot product, and not something learned?** The first attention (Bahdanau et al. 2015) computed scores
+# with a small network, $v^\top \tanh(Wq + Uk)$. You saw it in lesson 07. A dot product of learned projections
+# (vectors multiplied by a learned matrix) is one matrix product for all pairs, so it is faster and needs less
+# memory. For small $d_k$ both work about equally well; for large $d_k$ only with the scaling (Vaswani et al.,
+# section 3.2.1).
 #
-# **Why are keys and values different?** What a word is found by need not be what it hands over. "Not" is found by being a
-# negation; what it should hand over is: turn this around.
+# **Why are keys and values different?** A word can be found by one property and hand over another. "Not" is
+# found as a negation; its value should say "negate this".
 #
-# **Should I average the weights over the batch, or the gradients?** Neither: each query has its own softmax. No sum over
-# queries occurs in the forward. In the backward, $dK$ and $dV$ do sum over queries, because all queries share the keys and
-# values.
+# **Should I average the weights over the batch, or the gradients?** Neither: each query has its own softmax.
+# The forward pass has no sum over queries. In the backward pass, $dK$ and $dV$ do sum over queries, because
+# all queries use the same keys and values.
 
 # %%
 v_small = np.array([[0.0], [1.0]])
@@ -544,9 +570,9 @@ largest, passed = (
     found["unscaled"]["largest"][3, 1],
     found["unscaled"]["gradient"][3, 1] / found["scaled"]["gradient"][3, 1],
 )
-print("d_k = 64, not scaled: largest weight", largest, " share of the gradient that passes", passed)
+print("d_k = 64, not scaled: largest weight", largest, " fraction of the gradient that passes", passed)
 assert abs(largest - 0.93) < 0.005 and 0.15 < passed < 0.25 and abs(np.sqrt(8) - 2.8) < 0.05
-print("weights", p[0], "shares of the output", (p[0] * v_small[:, 0]) / out[0, 0])
+print("weights", p[0], "fractions of the output", (p[0] * v_small[:, 0]) / out[0, 0])
 assert p[0, 0] > 0.9 and p[0, 0] * v_small[0, 0] == 0.0
 
 # %% [markdown]
@@ -556,8 +582,9 @@ assert p[0, 0] > 0.9 and p[0, 0] * v_small[0, 0] == 0.0
 #
 # <details><summary>Answer</summary>
 #
-# $QK^\top = (1, 0, 1)$. With $d_k = 2$ the scores are $(0.7071, 0, 0.7071)$. Exponentials: $2.0281, 1, 2.0281$, with sum
-# $5.0562$. Weights: $0.4011, 0.1978, 0.4011$. Output: $0.4011 + 0.4011 = 0.8022$.
+# $QK^\top = (1, 0, 1)$. With $d_k = 2$ the scores are $(0.7071, 0, 0.7071)$. Exponentials:
+# $2.0281, 1, 2.0281$, with sum $5.0562$. Weights: $0.4011, 0.1978, 0.4011$. Output:
+# $0.4011 + 0.4011 = 0.8022$.
 #
 # </details>
 
@@ -569,12 +596,13 @@ assert abs(np.exp(1 / np.sqrt(2)) - 2.028115) < 1e-6 and abs(2 * np.exp(1 / np.s
 assert np.allclose(p, [[0.401112, 0.197776, 0.401112]], atol=1e-6) and abs(out[0, 0] - 0.802224) < 1e-6
 
 # %% [markdown]
-# ### Q2. 5 decoder tokens look at 7 source tokens; $d_k = 4$, $d_v = 3$. Which shapes, and how many multiplications?
+# ### Q2. 5 queries attend to 7 keys; $d_k = 4$, $d_v = 3$. Which shapes, and how many multiplications?
 #
 # <details><summary>Answer</summary>
 #
-# Scores and weights are $5 \times 7$, the output is $5 \times 3$. $QK^\top$: each of $35$ entries is a sum of 4 products,
-# $140$. $PV$: each of $15$ entries is a sum of 7 products, $105$. Together $245$.
+# Scores and weights are $5 \times 7$, the output is $5 \times 3$. $QK^\top$: each of $35$ elements is a sum
+# of 4 products, $140$ in all. $PV$: each of $15$ elements is a sum of 7 products, $105$. Together that is
+# $245$.
 #
 # </details>
 
@@ -591,11 +619,11 @@ assert p.shape == (5, 7) and out.shape == (5, 3) and multiplications == 140 + 10
 #
 # <details><summary>Answer</summary>
 #
-# If the entries of queries and keys are independent with mean 0 and variance 1 (the answer hangs on that), the dot products
-# have variance 1024 and standard deviation 32. Differences of that size in an exponent leave one weight near 1: with 32 keys,
-# half of all queries give more than 0.99 of their attention to one key, against about 0.15 with the scaling. The gradient
-# that passes through the softmax is then less than a hundredth of what it is with the scaling, so queries and keys hardly
-# learn.
+# If the elements of queries and keys are independent with mean 0 and variance 1 (the answer depends on that),
+# the dot products have variance 1024 and standard deviation 32. Differences of that size in an exponent leave
+# one weight near 1: with 32 keys, half of all queries give more than 0.99 of their attention to one key,
+# against about 0.15 with the scaling. The gradient that passes through the softmax is then less than a
+# hundredth of what it is with the scaling, so queries and keys hardly learn.
 #
 # </details>
 
@@ -608,14 +636,14 @@ assert np.sqrt(1024) == 32 and unscaled["largest"] > 0.99 and abs(scaled["larges
 assert unscaled["gradient"] < scaled["gradient"] / 100
 
 # %% [markdown]
-# ### Q4. You add the same vector $c$ to every key. What changes? What does this say about a bias in the layer that makes keys?
+# ### Q4. You add the same vector $c$ to every key. What changes? What follows for a bias of the keys?
 #
 # <details><summary>Answer</summary>
 #
-# Nothing. $q_i \cdot (k_j + c) = q_i \cdot k_j + q_i \cdot c$: every score of query $i$ grows by the same number, and a
-# softmax does not see that (lesson 05). So a bias of the key projection has gradient 0, always:
-# $\sum_j dK_j = \sum_i (\sum_j dS_{ij})  Q_i / \sqrt{d_k}$, and each row of $dS$ sums to 0. minigrad's gradient check reports
-# it as "zero gradient" rather than as a success.
+# Nothing. $q_i \cdot (k_j + c) = q_i \cdot k_j + q_i \cdot c$: every score of query $i$ grows by the same
+# number, and this does not change a softmax (lesson 05). So a bias in the layer that computes the keys always
+# has gradient 0: $\sum_j dK_j = \sum_i (\sum_j dS_{ij})  Q_i / \sqrt{d_k}$, and each row of $dS$ sums to 0.
+# minigrad's gradient check reports it as "zero gradient" rather than as a success.
 #
 # </details>
 
@@ -638,13 +666,14 @@ print(
 assert np.allclose(attention(q, k + c, v)[0], attention(q, k, v)[0]) and np.allclose(dk.sum(axis=0), 0)
 
 # %% [markdown]
-# ### Q5. Can an output entry ever be larger than every value in its column? Can it be zero if all values are positive?
+# ### Q5. Can an output be larger than every value in its column? Can it be zero if all values are positive?
 #
 # <details><summary>Answer</summary>
 #
-# Neither. The weights are positive and sum to 1, so each output lies between the smallest and the largest value of its
-# column. If all values are equal, the output equals them whatever the scores: attention can only choose among what is there.
-# What makes new things is the projections around it and the feed-forward layer after it (lesson 12).
+# Neither. The weights are positive and sum to 1, so each output lies between the smallest and the largest
+# value of its column. If all values are equal, the output equals them whatever the scores: attention can only
+# choose among the values it has. New values come from the projections around it (lesson 10) and the
+# feed-forward layer after it (lesson 12).
 #
 # </details>
 
@@ -665,14 +694,14 @@ print(
 assert (outs.min((0, 1)) >= v.min(axis=0) - 1e-12).all() and (outs.max((0, 1)) <= v.max(axis=0) + 1e-12).all()
 
 # %% [markdown]
-# ### Q6. Two keys, weights $(0.99, 0.01)$. How large is the slope there, compared with weights $(0.5, 0.5)$?
+# ### Q6. Two keys have weights $(0.99, 0.01)$. How large is the slope, compared with weights $(0.5, 0.5)$?
 #
 # <details><summary>Answer</summary>
 #
 # With two keys, $p_1 = \sigma(s_1 - s_2)$ and the slope is $p_1 p_2$: $0.99 \cdot 0.01 = 0.0099$ against
-# $0.5 \cdot 0.5 = 0.25$, about 25 times less. To reach $(0.99, 0.01)$ the scores differ by $\ln 99 = 4.595$. For unscaled
-# vectors of width 64 a difference of two dot products has a standard deviation of $\sqrt{2 \cdot 64} = 11.3$, so most pairs
-# are beyond that at the start.
+# $0.5 \cdot 0.5 = 0.25$, about 25 times less. To reach $(0.99, 0.01)$ the scores differ by $\ln 99 = 4.595$.
+# For unscaled vectors of width 64 the difference of two dot products has a standard deviation of
+# $\sqrt{2 \cdot 64} = 11.3$, so most pairs differ by more than $4.595$ from the start.
 #
 # </details>
 
@@ -680,7 +709,7 @@ assert (outs.min((0, 1)) >= v.min(axis=0) - 1e-12).all() and (outs.max((0, 1)) <
 # Q6, recomputed
 rng = np.random.default_rng(7)
 beyond = np.mean(abs(np.sqrt(128) * rng.standard_normal(100_000)) > np.log(99))
-print(0.99 * 0.01, 0.25 / 0.0099, np.log(99), np.sqrt(128), "share beyond:", beyond)
+print(0.99 * 0.01, 0.25 / 0.0099, np.log(99), np.sqrt(128), "fraction beyond:", beyond)
 assert (
     abs(0.25 / 0.0099 - 25) < 0.3
     and abs(np.log(99) - 4.595) < 1e-3
@@ -689,14 +718,15 @@ assert (
 )
 
 # %% [markdown]
-# ### Q7. The backward needs the weights $P$. What must the forward keep, and how could one do without keeping $P$?
+# ### Q7. The backward pass needs the weights $P$. What must the forward pass keep if it does not keep $P$?
 #
 # <details><summary>Answer</summary>
 #
-# $dS = P \circ (dP - r)$ needs $P$, which is $n \times m$: the largest array around. But $P_{ij} = e^{S_{ij} - \ell_i}$,
-# where $\ell_i = \log \sum_j e^{S_{ij}}$ is one number a row. Keep $Q, K, V, O$ and $\ell$, compute $S$ again, piece by
-# piece, and use $r_i = G_i \cdot O_i$. For $n = m = 4096$ and $d_k = 64$ that is 4096 numbers instead of 16,777,216. This is
-# what FlashAttention does (Dao et al. 2022), and `minigrad/kernels/blocked_attention.py`.
+# $dS = P \circ (dP - r)$ (where $\circ$ is the elementwise product) needs $P$, which is $n \times m$: the
+# largest array of all. But $P_{ij} = e^{S_{ij} - \ell_i}$, where $\ell_i = \log \sum_j e^{S_{ij}}$ is one
+# number for each row. Keep $Q, K, V, O$ and $\ell$, compute $S$ again, piece by piece, and use
+# $r_i = G_i \cdot O_i$. For $n = m = 4096$ and $d_k = 64$, $\ell$ has 4096 elements and $P$ has 16,777,216.
+# FlashAttention does this (Dao et al. 2022), and so does `minigrad/kernels/blocked_attention.py`.
 #
 # </details>
 
@@ -718,24 +748,26 @@ print("largest difference of dQ:", abs(ds @ k / 2 - attention_backward(g, q, k, 
 # %% [markdown]
 # ## What was left out
 #
-# - **Masks**: who may not look at what. Lesson 09.
-# - **Several heads** and the projections that make queries, keys and values. Lesson 10.
+# - **Masks**: which query must not attend to which key. Lesson 09.
+# - **Several heads** and the projections that compute queries, keys and values. Lesson 10.
 # - **Order**. Lesson 11.
 # - **Dropout on the weights**, which the paper's code uses in training. In minigrad: `dropout_p`.
 # - **Time and memory**, and attention in blocks. Lesson 16.
 #
 # ## Sources
 #
-# - Vaswani et al. 2017, *Attention Is All You Need*, section 3.2.1: equation 1, and footnote 4 on the variance.
-# - Bahdanau, Cho & Bengio 2015, *Neural Machine Translation by Jointly Learning to Align and Translate*: attention by a small
-#   network.
-# - Luong, Pham & Manning 2015, *Effective Approaches to Attention-based Neural Machine Translation*, section 3.1: scores by
-#   dot product.
+# - Vaswani et al. 2017, *Attention Is All You Need*, section 3.2.1: equation 1, and footnote 4 on the
+#   variance.
+# - Bahdanau, Cho & Bengio 2015, *Neural Machine Translation by Jointly Learning to Align and Translate*:
+#   attention by a small network.
+# - Luong, Pham & Manning 2015, *Effective Approaches to Attention-based Neural Machine Translation*, section
+#   3.1: scores by dot product.
 # - Dao et al. 2022, *FlashAttention*, algorithm 4: the backward without the weights.
 # - Jain & Wallace 2019, *Attention is not Explanation*.
 #
 # ## Exercises
 #
-# `python -m tutorials start 08` puts a file into your folder, with six functions to write: one query's answer as the
-# librarian gives it, the weights for batches, attention, how concentrated it is (its entropy), the whole backward, and the
-# backward when all heads share their keys and values. `python -m tutorials check 08` tells you how you are doing.
+# `python -m tutorials start 08` puts a file into your folder, with six functions to write: the librarian's
+# answer to one query, the weights for batches, attention, its entropy (how spread out it is), the whole
+# backward pass, and the backward pass when all heads share their keys and values.
+# `python -m tutorials check 08` tests them.
