@@ -1,18 +1,19 @@
 """Exercises of lesson 09: masks.
 
-Write each function where it says so; `python -m tutorials check 09` tests this file and explains.
-NumPy is all you need. Masks are boolean, and True means: may attend. `...` stands for any number of axes in front.
+Replace each NotImplementedError by your code; `python -m tutorials check 09` tests this file and explains.
+NumPy is all you need. Masks are boolean, and True means: may attend. `...` stands for any number of axes.
 """
 
 import numpy as np
 
 
 def causal_mask(queries, keys):
-    """Who may look at whom if nobody may look ahead.
+    """The mask in which no query sees a later key.
 
-    queries, keys: how many there are of each; keys >= queries
-    ->  bool array (queries, keys). The queries are the newest tokens and the keys are all tokens so far, so the last query sees
-    every key, the one before it all but the last, and so on: the diagonal ends in the bottom right corner.
+    queries, keys: the number of each; keys >= queries
+    ->  bool array (queries, keys). The queries are the newest tokens and the keys are all tokens so far, so
+    the last query sees every key, the one before it all but the last, and so on: the diagonal ends in the
+    bottom right corner.
     """
     # solution
     return np.tri(queries, keys, keys - queries, dtype=bool)
@@ -20,9 +21,9 @@ def causal_mask(queries, keys):
 
 
 def padding_mask(tokens, pad):
-    """Which keys are real tokens, for the scores of a batch with heads.
+    """The mask that is True for keys that are real tokens, for the scores of a batch with heads.
 
-    tokens: int array (B, T)   pad: the number that fills up short sentences   ->   bool array (B, 1, 1, T)
+    tokens: int array (B, T)   pad: the token id that fills up short sentences   ->   bool array (B, 1, 1, T)
     """
     # solution
     return (tokens != pad)[:, None, None, :]
@@ -32,7 +33,7 @@ def padding_mask(tokens, pad):
 def decoder_masks(src, tgt, pad):
     """The masks of the two attentions in a decoder, for a batch of sentence pairs.
 
-    src: int array (B, Ts), the source tokens   tgt: int array (B, Tt), the target tokens   pad: fills up both
+    src: int array (B, Ts), the source tokens   tgt: int array (B, Tt), the target tokens   pad: as above
     Returns the tuple (self_mask, cross_mask): bool arrays (B, 1, Tt, Tt) and (B, 1, 1, Ts).
     """
     # solution
@@ -42,11 +43,12 @@ def decoder_masks(src, tgt, pad):
 
 
 def masked_softmax(scores, mask):
-    """Softmax along the last axis over the places where mask is True; 0 where it is False.
+    """Softmax along the last axis over the positions where mask is True; 0 where it is False.
 
-    scores: float array (..., n, m)   mask: bool array that broadcasts to that shape   ->   array of the shape of scores
-    A row whose mask has no True is 0 throughout. Masked scores may be anything, inf and NaN too, and have no influence.
-    No NaN, no warning, for scores of any size. A new array; scores stay as they were.
+    scores: float array (..., n, m)   mask: bool array that broadcasts to that shape
+    ->  float array (..., n, m). A row whose mask has no True is 0 everywhere.
+    Masked scores may be anything, even inf and NaN, and have no influence. Returns a new array without NaN and
+    without a warning, for scores of any size; does not change scores.
     """
     # solution
     s = np.where(mask, scores, -np.inf)
@@ -60,10 +62,10 @@ def masked_softmax(scores, mask):
 def masked_attention(q, k, v, mask):
     """Scaled dot-product attention in which query i sees key j only where mask is True.
 
-    q: (..., n, d_k)   k: (..., m, d_k)   v: (..., m, d_v)   mask: bool, (n, m) or with axes in front; broadcasts to (..., n, m), and so
-    may have 1 in place of n   ->   (..., n, d_v)
-    A query that sees nothing gives 0. Keys and values that no query may see may hold NaN: the output does not notice. A NaN that
-    is seen shows. The arguments stay as they were.
+    q: (..., n, d_k)   k: (..., m, d_k)   v: (..., m, d_v)   ->   (..., n, d_v)
+    mask: bool, (n, m) or with axes in front; broadcasts to (..., n, m), so n may be 1
+    The output of a query that sees nothing is 0. Keys and values that no query may see may hold NaN without
+    changing the output. A NaN in a key or value that a query sees shows. The arguments are not changed.
     """
     # solution
     v = np.where(mask.any(axis=-2)[..., None], v, 0)
@@ -72,11 +74,11 @@ def masked_attention(q, k, v, mask):
 
 
 def masked_attention_backward(g, q, k, v, mask):
-    """The gradients at q, k and v, given g, the gradient at masked_attention(q, k, v, mask).
+    """The gradients with respect to q, k and v, given g, the gradient at masked_attention(q, k, v, mask).
 
     g: (..., n, d_v); the others as in masked_attention, with the same axes in front of q, k and v
-    Returns the tuple (dq, dk, dv), each in the shape of its input. Finite even where keys and values that no query may see hold
-    NaN: their own gradients are 0.
+    Returns the tuple (dq, dk, dv), each in the shape of its input. They are finite even if keys and values
+    that no query may see hold NaN; the gradients of those are 0.
     """
     # solution
     seen = mask.any(axis=-2)[..., None]
@@ -89,12 +91,12 @@ def masked_attention_backward(g, q, k, v, mask):
 
 
 def influence(model, x):
-    """Which output depends on which input, found by changing one input at a time.
+    """Find which output depends on which input, by changing one input at a time.
 
-    model: a function that turns an array (T, C) into an array (T, D)   x: float array (T, C), which is left as it was
-    ->  bool array (T, T): at [i, j] whether row i of the output changes when row j of x is replaced by other numbers.
-    If anything above the diagonal is True, the model looks ahead. Replace the row by something that has little to do with it: a
-    model with a layer norm, for one, does not notice when you add the same number to a whole row.
+    model: a function from an array (T, C) to an array (T, D)   x: float array (T, C), which is not changed
+    ->  bool array (T, T): at [i, j], does row i of the output change if row j of x is replaced?
+    If any element above the diagonal is True, the model looks ahead. Replace the row by an unrelated one: in
+    a model with a layer norm (lesson 12), for example, adding a constant to a row changes nothing.
     """
     # solution
     before, found = model(x), np.zeros((len(x), len(x)), bool)

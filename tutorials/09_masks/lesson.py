@@ -3,16 +3,20 @@
 #
 # *Reading: 40 minutes. Exercises: 60 minutes. Needs: lessons 05, 08.*
 #
-# Lesson 08's librarian shows everybody every book. Some must not be shown: words that have not been written yet, and fill-ins
-# that are no words at all. Who may look at what, and how can you be sure that nobody peeps?
+# The librarian of lesson 08 shows every book to everybody. Some books must stay hidden: words that have not
+# been written yet, and padding, which is no word at all. Which position may attend to which, and how can you
+# be sure that none cheats?
 #
 # **You will be able to:**
 #
-# - write causal and padding masks, combine them, and say which mask belongs to which of a Transformer's three attentions;
-# - put a mask into the softmax so that a row with nothing to see gives 0 and not NaN;
-# - convert between the three conventions (boolean here, boolean in PyTorch's modules, numbers to add);
+# - write causal masks (no position sees a later one) and padding masks (no position sees padding), combine
+#   them, and say which of a Transformer's three attentions needs which mask;
+# - put a mask into the softmax so that a row without an allowed key gives 0 and not NaN;
+# - convert between the three conventions (boolean here, boolean in PyTorch's modules, additive);
 # - prove that a model does not look ahead, by changing a token and by a gradient;
 # - find the mistakes that leak without any error.
+#
+# Words you do not know are in the [glossary](../../docs/glossary.md).
 
 # %%
 import numpy as np
@@ -31,26 +35,29 @@ np.set_printoptions(precision=4, suppress=True)
 # %% [markdown]
 # ## Intuition: an exam with the answers on the next page
 #
-# A language model learns to say the next token. In training you know the whole sentence, so you let it answer at all places
-# at once: at place 1 it should say token 2, at place 2 token 3, and so on. One pass, many lessons learned (lesson 14).
+# A language model learns to predict the next token (lesson 14). In training you know the whole sentence, so
+# you let the model predict at all positions at once: at position 1 it should predict token 2, at position 2
+# token 3, and so on. One pass gives many predictions to learn from.
 #
-# But the sentence lies before it. At place 1, token 2 is one attention away. A model that may look there learns one thing: to
-# copy from the right. Its loss is wonderful, and when it has to write by itself there is nothing to the right to copy.
+# But the whole sentence is in its input. At position 1, token 2 is one attention away. A model that may
+# attend to it learns one thing: to copy from the right. Its loss is wonderful, and when it has to write by
+# itself there is nothing to the right to copy.
 #
-# No training is needed to see it. Below, tokens are random, so nobody can predict the next one better than by chance, 1 in
-# 10. Queries and keys are made so that place $t$ looks for place $t + 1$.
+# You can see this without training. In the next cell the tokens are random, so nobody can predict the next
+# one better than by chance, 1 in 10. Queries and keys are chosen so that position $t$ attends to position
+# $t + 1$.
 
 # %%
 rng = np.random.default_rng(0)
 vocab, T = 10, 1000
 sequence = rng.integers(vocab, size=T)
 place = np.eye(T)
-# the query of place t is the key of place t + 1
+# the query of position t is the key of position t + 1
 asks, offers, says = 100 * place[1:], place, np.eye(vocab)[sequence]
 
 
 def read(allowed):
-    """What is read at the places 0 ... T-2, where `allowed` is True."""
+    """The tokens read at positions 0 ... T-2, from keys where `allowed` is True."""
     scores = np.where(allowed, asks @ offers.T, -np.inf)
     e = np.exp(scores - scores.max(axis=1, keepdims=True))
     return (e / e.sum(axis=1, keepdims=True) @ says).argmax(axis=1)
@@ -58,13 +65,13 @@ def read(allowed):
 
 everything, not_ahead = np.ones((T - 1, T), bool), np.tri(T - 1, T, dtype=bool)
 cheating, honest = (np.mean(read(allowed) == sequence[1:]) for allowed in (everything, not_ahead))
-print(f"next token right, may look anywhere: {cheating:.1%};  may not look ahead: {honest:.1%}")
+print(f"next token correct, all keys allowed: {cheating:.1%};  no later keys allowed: {honest:.1%}")
 assert cheating == 1.0 and honest < 0.2
 
 # %% [markdown]
-# The other reason for masks is dull and just as important. Sentences differ in length, and an array does not. So short ones
-# are filled up with a token that means nothing, `pad`. If a real word attends to fill-ins, its meaning depends on how long
-# the *longest* sentence of its batch was.
+# The other reason for masks is dull and just as important. Sentences differ in length, but the rows of an
+# array do not. So short sentences are filled up with a token that means nothing, `pad`. This is **padding**.
+# If a real word attends to padding, its output depends on the length of the *longest* sentence in its batch.
 
 # %% [markdown]
 # ## Definition
@@ -77,15 +84,16 @@ assert cheating == 1.0 and honest < 0.2
 #
 # $$P_{ij} = \frac{A_{ij} e^{S_{ij}}}{\sum_l A_{il} e^{S_{il}}}, \qquad O = PV,$$
 #
-# with $S = QK^\top / \sqrt{d_k}$ as in lesson 08, and True counting as 1. **If a row of $A$ has no True, the fraction is
-# $0/0$; we define that row of $P$ as 0.** Somebody who may look at nothing takes nothing home.
+# with $S = QK^\top / \sqrt{d_k}$ as in lesson 08, and True counting as 1. **If a row of $A$ has no True, the
+# fraction is $0/0$; we define that row of $P$ as 0.** A query without allowed keys gets nothing.
 #
-# The same with numbers to add, as Vaswani et al. write (section 3.2.3: illegal scores are set to $-\infty$):
+# The mask can also be **additive**, as Vaswani et al. write it (section 3.2.3: illegal scores are set to
+# $-\infty$):
 #
 # $$P = \text{softmax}(S + M), \qquad M_{ij} = 0 \text{ where } A_{ij}, \quad -\infty \text{ elsewhere,}$$
 #
-# since $e^{-\infty} = 0$. The two agree wherever a row has something to look at. An additive mask can say more (a finite
-# number is a preference, not a ban), a boolean one is harder to get wrong.
+# since $e^{-\infty} = 0$. The two agree for every row with an allowed key. An additive mask can express more
+# (a finite number is a preference, not a ban); a boolean mask is harder to get wrong.
 #
 # | mask | shape | True where |
 # | --- | --- | --- |
@@ -93,8 +101,8 @@ assert cheating == 1.0 and honest < 0.2
 # | padding | $(B, 1, 1, m)$ | key $j$ of sentence $b$ is a real token; the same for all queries |
 # | both | $(B, 1, n, m)$ | `causal & padding`: allowed by both |
 #
-# The weights have shape $(B, H, n, m)$ for $B$ sentences and $H$ heads; a 1 is stretched by broadcasting (lesson 02). In
-# code, $n$ and $m$ are often called Tq and Tk.
+# The weights have shape $(B, H, n, m)$ for $B$ sentences and $H$ heads (attentions side by side, lesson 10);
+# axes of length 1 are broadcast (lesson 02). In code, $n$ and $m$ are often called Tq and Tk.
 
 # %%
 pad = 0
@@ -108,7 +116,7 @@ assert both.shape == (2, 1, 4, 4) and both[0].sum() == 10 and both[1].sum() == 1
 # %% [markdown]
 # ## A worked example by hand
 #
-# Take the scores of lesson 08's example and forbid looking ahead:
+# Take the scores of the example in lesson 08 and mask all later keys:
 #
 # $$S = \begin{bmatrix} 1 & 1.5 & 1.5 \\ 1.5 & 0 & 2.5 \\ 0.5 & 2 & 1.5 \end{bmatrix} \quad
 # S + M = \begin{bmatrix} 1 & -\infty & -\infty \\ 1.5 & 0 & -\infty \\ 0.5 & 2 & 1.5 \end{bmatrix} \quad
@@ -119,9 +127,9 @@ assert both.shape == (2, 1, 4, 4) and both[0].sum() == 10 and both[1].sum() == 1
 #   $0.8176 (1,0,1) + 0.1824 (1,1,0) = (1, 0.1824, 0.8176)$.
 # - **Row 3** sees everything: $(0.1220, 0.5465, 0.3315)$ as before.
 #
-# Now let the third token be padding as well. Row 3 loses its third key: $e^{0.5} = 1.6487$, $e^2 = 7.3891$, weights
-# $0.1824, 0.8176, 0$. (The same two numbers as in row 2, exchanged: a softmax of two depends on their difference, which is
-# 1.5 in both.)
+# Now let the third token be padding as well. Row 3 loses its third key: $e^{0.5} = 1.6487$, $e^2 = 7.3891$,
+# weights $0.1824, 0.8176, 0$. (These are the two weights of row 2, exchanged: a softmax of two scores depends
+# only on their difference, which is 1.5 in both rows.)
 
 # %%
 S = np.array([[1, 1.5, 1.5], [1.5, 0, 2.5], [0.5, 2, 1.5]])
@@ -146,66 +154,71 @@ assert np.allclose(P_both[2], [0.182426, 0.817574, 0], atol=1e-6)
 assert abs(np.exp(1.5) + 1 - 5.481689) < 1e-6 and abs(np.exp(2) - 7.389056) < 1e-6
 
 # %% [markdown]
-# ## What masks what
+# ## Which attention needs which mask
 #
-# This is the question learners ask most. An encoder-decoder (lesson 13) has three attentions. For each ask: whose keys are
-# these, and could they be a fill-in, or a word from the future?
+# Learners ask this question most often. An encoder-decoder (lesson 13) reads a source sentence with the
+# encoder and writes a target sentence with the decoder. It has three attentions. For each ask: where do the
+# keys come from, and could they be padding, or a word from the future?
 #
 # | attention | queries | keys | mask |
 # | --- | --- | --- | --- |
 # | encoder, self | source | source | padding of the **source** |
 # | decoder, self | target | target | causal **and** padding of the **target** |
-# | decoder, cross | target | source | padding of the **source**: the source is all there, so not causal |
+# | decoder, cross | target | source | padding of the **source**; not causal: the whole source is known |
 #
-# A padding mask always describes the *keys*. That is why cross-attention takes the source's, though it stands in the decoder.
-# A decoder-only model (GPT) has the second row alone; an encoder-only model (BERT) the first.
+# A padding mask always describes the *keys*. That is why cross-attention needs the mask of the source,
+# although it is in the decoder. A decoder-only model (GPT) has only the second row; an encoder-only model
+# (BERT) only the first.
 #
-# And the *queries* that are padding? They need no mask. They compute something, and nobody uses it: no real query looks at
-# padded keys, and the loss leaves padded places out (`ignore_index`, lesson 05). Question 8 proves it.
+# And the *queries* that are padding? They need no mask. They compute an output that nobody uses: no real
+# query attends to padded keys, and the loss leaves padded positions out (`ignore_index`, lesson 05). Question
+# 8 proves it.
 
 # %%
 figure, found = figures.drawn(figures.masks)
 for name, (allowed, queries, keys) in found.items():
     print(
-        f"{name:20} {len(queries)} queries, {len(keys)} keys, {allowed.sum():2} of {allowed.size} pairs allowed"
+        f"{name:20} {len(queries)} queries, {len(keys)} keys, {allowed.sum():2} of {allowed.size} pairs "
+        "allowed"
     )
-show(figure, "The masks of a Transformer as matrices: each row is a query, blue keys may be looked at")
+show(figure, "The masks of a Transformer as matrices: each row is a query, its allowed keys are blue")
 
 # %% [markdown]
 # ### When there are more keys than queries
 #
-# The last panel is the case that is easy to get wrong. When a model writes token after token, it keeps the keys and values of
-# what came before in a cache (lesson 14). Then the *new* tokens are queries, and the keys are *all* so far. The last query is
-# the newest token, so the diagonal must end in the **bottom right** corner: query $i$ of $n$ stands at place $i + (m - n)$.
+# The last panel shows the case that is easy to get wrong. A model that writes token after token keeps the
+# keys and values of earlier tokens in a cache (lesson 14). Then only the *new* tokens are queries, and *all*
+# tokens so far are keys. The last query is the newest token, so the diagonal must end in the **bottom right**
+# corner: query $i$ of $n$ is at position $i + (m - n)$.
 #
-# `np.tri(n, m)` without an offset begins in the top left corner, and lets the newest token see the oldest keys only.
-# PyTorch's `is_causal=True` is top left, too (its documentation says so), and so is that of our
-# `F.scaled_dot_product_attention`, which keeps PyTorch's meaning. `models.attention.causal_mask` is bottom right.
+# In `np.tri(n, m)` without an offset the diagonal begins in the top left corner, and the newest token sees
+# the oldest keys only. PyTorch's `is_causal=True` is top left too (its documentation says so). Our
+# `F.scaled_dot_product_attention` keeps PyTorch's meaning. `models.attention.causal_mask` is bottom right.
 
 # %%
 new, so_far = 2, 5
-print("bottom right, as it should be:\n", causal_mask(new, so_far).data[0, 0].astype(int))
+print("bottom right, correct:\n", causal_mask(new, so_far).data[0, 0].astype(int))
 print("top left, wrong with a cache:\n", np.tri(new, so_far, dtype=int))
 assert causal_mask(new, so_far).data[0, 0].tolist() == np.tri(new, so_far, so_far - new, dtype=bool).tolist()
 assert causal_mask(4).data[0, 0].tolist() == np.tri(4, dtype=bool).tolist()  # n = m: no difference
 
 # %% [markdown]
-# ## Derivation of the backward
+# ## Derivation of the backward pass
 #
-# Where the mask is False, $P_{ij} = 0$ whatever the scores are. Lesson 08's derivation goes through word for word, with sums
-# over the allowed keys. For an allowed $j$,
+# Where the mask is False, $P_{ij} = 0$ whatever the scores are. The derivation of lesson 08 stays valid word
+# for word, with sums over the allowed keys. For an allowed $j$,
 #
 # $$dS_{ij} = P_{ij} \left( dP_{ij} - \sum_l P_{il} dP_{il} \right),$$
 #
-# and for a forbidden one the score has no influence, $dS_{ij} = 0$. But look: with $P_{ij} = 0$ the formula gives just that.
-# So **the backward is lesson 08's, unchanged**; the mask works through $P$. A row with nothing to see has $P_i = 0$, hence
-# $dS_i = 0$, and its query gets no gradient. A key that nobody may see has a column of zeros in $P$ and $dS$, so $dK_j = 0$
-# and $dV_j = 0$.
+# and for a masked $j$ the score has no influence, so $dS_{ij} = 0$. With $P_{ij} = 0$ the formula gives the
+# same. So **the backward pass is that of lesson 08, unchanged**; the mask acts through $P$. A row without an
+# allowed key has $P_i = 0$, so $dS_i = 0$, and its query gets no gradient. A key that no query may see has a
+# column of zeros in $P$ and $dS$, so $dK_j = 0$ and $dV_j = 0$.
 #
-# On paper this is the end. On the machine there is one more thing: **$0 \cdot \text{NaN}$ is NaN**. Padding can hold
-# anything, NaN too (memory that was never written, or an earlier row that was $0/0$). A weight of exactly 0 does not protect
-# the sum $\sum_j P_{ij} V_j$ from that. So keys and values that no query may see are replaced by 0 before anything is
-# multiplied.
+# On paper this is all. On a computer there is one more problem: **$0 \cdot \text{NaN}$ is NaN**. Padding can
+# hold anything, even NaN (from uninitialized memory, or from an earlier row that was $0/0$). A weight of
+# exactly 0 does not protect the sum $\sum_j P_{ij} V_j$ from a NaN. So keys and values that no query may see
+# are replaced by 0 before the products.
 
 # %%
 P = np.array([[0.4, 0.6, 0.0]])  # the third key is masked
@@ -220,7 +233,7 @@ assert np.isnan(P @ V).all() and np.allclose(P[:, :2] @ V[:2], 1.6)
 
 
 def masked_softmax(scores, mask):
-    """Softmax of each row over the places where mask is True; 0 elsewhere, and in rows that have no True."""
+    """Softmax of each row over the positions where mask is True; 0 elsewhere, and in rows without a True."""
     s = np.where(mask, scores, -np.inf)
     top = s.max(axis=-1, keepdims=True)
     # in an empty row -inf - 0, not -inf - -inf, which is NaN
@@ -230,7 +243,7 @@ def masked_softmax(scores, mask):
 
 
 def unseen_to_zero(x, mask):
-    """Keys or values x (..., m, d) with zeros where no query may look."""
+    """Replace by 0 the keys or values x (..., m, d) that no query may see."""
     return np.where(mask.any(axis=-2)[..., None], x, 0)
 
 
@@ -250,7 +263,7 @@ assert (weights[1] == 0).all() and (weights[:, 2] == 0).all() and np.allclose(we
 
 
 def attention_backward(g, q, k, v, mask):
-    """Lesson 08's, with the masked softmax; the mask appears nowhere else."""
+    """The backward pass of lesson 08 with the masked softmax; the mask appears nowhere else."""
     k, v = unseen_to_zero(k, mask), unseen_to_zero(v, mask)
     scale = 1 / np.sqrt(q.shape[-1])
     p = masked_softmax(q @ k.mT * scale, mask)
@@ -261,7 +274,7 @@ def attention_backward(g, q, k, v, mask):
 
 rng = np.random.default_rng(1)
 g, q, k, v = (rng.standard_normal(shape) for shape in ((3, 2), (3, 4), (3, 4), (3, 2)))
-k[2] = v[2] = np.nan  # nobody may see the third key
+k[2] = v[2] = np.nan  # no query may see the third key
 for name, d in zip(("dq", "dk", "dv"), attention_backward(g, q, k, v, mask), strict=True):
     print(name, d, sep="\n")
     assert np.isfinite(d).all() and (d[1] == 0).all() if name == "dq" else (d[2] == 0).all()
@@ -269,10 +282,10 @@ for name, d in zip(("dq", "dk", "dv"), attention_backward(g, q, k, v, mask), str
 # %% [markdown]
 # ### The same in minigrad
 #
-# `models/attention.py` makes the masks (`causal_mask`, `padding_mask`), `attention_weights` in
+# `models/attention.py` makes the masks (`causal_mask`, `padding_mask`). `attention_weights` in
 # `minigrad/functional/attention.py` uses them, and so do `without_unseen` and `without_blind` in
-# `minigrad/functional/masks.py`. The last does for queries what `unseen_to_zero` does for keys.
-# One polarity everywhere: **True = may attend**.
+# `minigrad/functional/masks.py`. `without_blind` does for queries what `unseen_to_zero` does for keys. The
+# convention is the same everywhere: **True = may attend**.
 
 # %%
 tokens = np.array([[5, 3, 1, 2], [4, 1, 0, 0]])
@@ -285,12 +298,12 @@ assert np.allclose(theirs.data, attention(q, k, v, mask.data), atol=1e-14)
 # %% [markdown]
 # ## Gradient check
 #
-# With a mask that has it all: a causal part, a query that sees nothing, a key that nobody sees. First ours, then minigrad's
-# with a boolean and with an additive mask.
+# The mask has all cases: a causal part, a query that sees nothing, a key that no query sees. First our
+# function is checked, then minigrad's with a boolean and with an additive mask.
 
 # %%
 mask = np.tri(4, 5, dtype=bool)
-mask[1] = False  # query 1 sees nothing; key 4 is seen by nobody
+mask[1] = False  # query 1 sees nothing; no query sees key 4
 arrays = [rng.standard_normal(shape) for shape in ((2, 4, 3), (2, 5, 3), (2, 5, 2))]
 assert gradcheck(
     (lambda q, k, v: attention(q, k, v, mask), lambda g, q, k, v: attention_backward(g, q, k, v, mask)),
@@ -308,15 +321,17 @@ assert (out[:, 1] == 0).all()
 # %% [markdown]
 # ## Proof that nothing leaks
 #
-# You cannot see a leak in the loss curve, except that it is too good. But you can prove that there is none, in two ways.
+# A *leak* is any way by which a later token influences an earlier output. You cannot see a leak in the loss
+# curve, except that the loss is too good. But you can prove that there is none, in two ways.
 #
-# **Change a token.** If the future has no influence, then changing token $t$ changes *nothing* before $t$, to the last bit.
-# Not "hardly anything": $0 \cdot x$ is exactly 0, and adding exactly 0 changes no bit.
+# **Change a token.** If later tokens have no influence, then changing token $t$ changes *nothing* before $t$,
+# to the last bit. Not "hardly anything": $0 \cdot x$ is exactly 0, and adding exactly 0 changes no bit.
 #
-# **Take a gradient.** The derivative of output $i$ with respect to input $j$ is exactly 0 for every $j > i$. All pairs
-# together are a matrix that must have nothing above its diagonal.
+# **Take a gradient.** The derivative of output $i$ with respect to input $j$ is exactly 0 for every $j > i$.
+# Written as a matrix, these derivatives must be 0 everywhere above the diagonal.
 #
-# The second is a map of who influences whom. Two Transformer layers, six tokens:
+# The second way gives a map of which token influences which output. Here it is for two Transformer layers and
+# six tokens:
 
 # %%
 mg.manual_seed(0)
@@ -357,13 +372,15 @@ for axes, (name, size) in zip(figure.subplots(1, 2), found.items(), strict=True)
 figure.colorbar(image, ax=figure.axes, label="log10 of the gradient's norm")
 show(
     figure,
-    "Which output depends on which input: causal layers have nothing above the diagonal; one unmasked layer fills it",
+    "Which output depends on which input: causal layers have nothing above the diagonal; one unmasked layer "
+    "fills it",
 )
 
 # %% [markdown]
-# Now the first proof, on the whole encoder-decoder of 2017 (`models/transformer.py`), which makes its masks itself. Three
-# claims: changing target token $t$ changes no logits before $t$, bit by bit; the logits do not depend on how much padding the
-# source has; no gradient reaches the vectors of padded source places.
+# Now the first way, for the whole encoder-decoder of 2017 (`models/transformer.py`), which makes its own
+# masks. There are three claims about its logits (the scores before the softmax, one for each token of the
+# vocabulary). Changing target token $t$ does not change a bit of the logits before $t$. The logits do not
+# depend on how much padding the source has. No gradient reaches the vectors of padded source positions.
 
 # %%
 mg.manual_seed(1)
@@ -378,25 +395,26 @@ for t in range(5):
 print("no logit before a changed token changed, not by one bit")
 
 more = model(np.array([[3, 4, 5, 0, 0, 0, 0, 0]]), tgt).data
-print("three more fill-ins change the logits by at most", abs(more - before).max())
+print("three more padding tokens change the logits by at most", abs(more - before).max())
 assert np.allclose(more, before, atol=1e-13)
 
 memory = mg.tensor(model.encode(src).data, requires_grad=True)
 logits = model.decode(mg.tensor(tgt), memory, src_mask=padding_mask(src, 0))
 (d,) = mg.grad((logits**2).sum(), [memory])
-print("gradient at each source place:", np.sqrt((d.data**2).sum(-1))[0])
+print("gradient at each source position:", np.sqrt((d.data**2).sum(-1))[0])
 assert (d.data[0, 3:] == 0).all() and (d.data[0, :3] != 0).any()
 
 # %% [markdown]
 # ## Edge cases
 #
-# **A row that may look at nothing.** It happens: a sentence of padding only, or `causal_mask` with fewer keys than queries.
-# Three answers are in use. With $-\infty$ and a plain softmax: $e^{-\infty - (-\infty)}$ = NaN, and one NaN spoils every
-# weight at the next update. With a large negative number: in float32 the row is *uniform over the forbidden keys*, silently
-# wrong (question 5). Ours: 0, gradient 0.
+# **A row without an allowed key** (an empty row). It occurs in a sentence of padding only, or if
+# `causal_mask` has fewer keys than queries. There are three results in practice. With $-\infty$ and a plain
+# softmax, the row is $e^{-\infty - (-\infty)}$ = NaN, and one NaN spoils every parameter at the next update.
+# With a large negative number, in float32 the row is *uniform over the masked keys*: silently wrong (question
+# 5). Ours is 0, with gradient 0.
 #
-# (You may read "$-\infty$ or a very large negative number" as if they were one thing. For rows with something to see they are;
-# for empty rows they are two, and neither is what you want.)
+# (You may read "$-\infty$ or a very large negative number" as if these were the same. For rows with an
+# allowed key they are; for empty rows they differ, and neither is what you want.)
 
 # %%
 scores = np.array([0.5, 2.0, 1.5])
@@ -412,10 +430,10 @@ assert (
 )
 
 # %% [markdown]
-# **One allowed key**: weight 1, whatever its score, even $-10^4$. **All allowed**: the mask changes nothing. **NaN or
-# infinity in keys and values that nobody may see**: as if they were not there. (PyTorch lets a NaN in a masked *value*
-# through; ours does not. `tutorials/coming_from_pytorch.md` lists such differences.) A NaN in a key that *some* query may see
-# is a different matter: it is a real bug, and it shows.
+# **One allowed key** has weight 1, whatever its score, even $-10^4$. **If all keys are allowed**, the mask
+# changes nothing. **NaN or infinity in keys and values that no query may see** has no effect. (PyTorch lets a
+# NaN in a masked *value* through; ours does not. `tutorials/coming_from_pytorch.md` lists such differences.)
+# A NaN in a key that *some* query may see is different: it is a real bug, and it shows in the output.
 
 # %%
 one = np.array([True, False, False])
@@ -441,29 +459,29 @@ assert np.array_equal(out.data, clean) and all(np.isfinite(x.grad.data).all() fo
 # | minigrad and `models/`, everywhere | `mask` | may attend |
 # | PyTorch, `F.scaled_dot_product_attention` | `attn_mask` | may attend |
 # | PyTorch, `nn.MultiheadAttention`, `nn.Transformer` | `attn_mask`, `key_padding_mask` | **hidden** |
-# | anywhere, if floating point | | a number to add: 0 = may attend, $-\infty$ = hidden |
+# | anywhere, if floating point | | added to the score: 0 = may attend, $-\infty$ = hidden |
 #
-# PyTorch means opposite things in its function and in its modules. Pass ours `~theirs`. Masks that *allow* are combined with
-# `&` (both must allow), masks that *hide* with `|`, masks to *add* with `+`. Mixing them up raises no error. This is what it
-# does:
+# PyTorch's function and PyTorch's modules have opposite conventions. If you have a mask for the modules, pass
+# `~mask` to ours. Masks that *allow* are combined with `&` (both must allow), masks that *hide* with `|`,
+# *additive* masks with `+`. Mixing them up raises no error. The next cell shows what happens:
 
 # %%
 causal, padding = np.tri(4, dtype=bool), np.array([True, True, True, False])
 right = causal & padding
 by_or = causal | padding  # written for masks that hide
-inverted = ~causal  # PyTorch modules' polarity, given to a function that means the other
+inverted = ~causal  # the convention of PyTorch's modules, in a function with the other one
 for name, m in (("right", right), ("| instead of &", by_or), ("inverted", inverted)):
     future, fill_ins, empty = np.triu(m, 1).any(), m[:, 3].any(), (~m.any(axis=1)).sum()
     print(f"{name:15} future allowed: {future!s:5}  padding allowed: {fill_ins!s:5}  empty rows: {empty}")
-hidden_right = ~causal | ~padding  # for who hides: | of what hides
+hidden_right = ~causal | ~padding  # masks that hide are combined with |
 assert np.array_equal(~hidden_right, right) and np.triu(by_or, 1).any() and (~inverted.any(1)).sum() == 1
 
 # %% [markdown]
 # ### Programs that leak without an error
 #
-# **The mask after the softmax.** Multiplying the weights by the mask looks equivalent. But the denominator was summed over
-# *all* keys, the future included. Nothing is taken from the future, and yet it decides how much is taken from the past.
-# Change the last key, and every earlier output changes.
+# **The mask after the softmax.** Multiplying the weights by the mask looks equivalent. But the denominator is
+# a sum over *all* keys, later ones included. So later keys get no weight, but they change the weights of
+# earlier keys. Change the last key, and every earlier output changes.
 
 # %%
 rng = np.random.default_rng(4)
@@ -488,19 +506,20 @@ print(
 assert (late[:3] > 0).all() and (early[:3] == 0).all() and early[3] > 0
 
 # %% [markdown]
-# **Off by one.** `np.tri(T, T, k=1)` lets each token see one ahead, which is the very token it is to predict. The random
-# tokens from above are all guessed right. Too good is a symptom: suspect the mask before you celebrate.
+# **Off by one.** `np.tri(T, T, k=1)` lets each token see the next one, exactly the token it should predict.
+# Then all the random tokens from the beginning are predicted correctly. Too good is a symptom: suspect the
+# mask before you celebrate.
 #
 # **$0 \cdot \infty$.** `(1 - mask) * -np.inf` gives $0 \cdot (-\infty)$ = NaN where the mask is 1. Use
 # `np.where(mask, 0, -np.inf)`.
 #
-# **Shapes that fit by accident.** A padding mask of shape $(B, T)$, without the two axes in the middle, is read as (queries,
-# keys). If batch and length differ you get an error. With 4 sentences of length 4 you get sentence $b$'s padding applied to
-# query $b$ of *every* sentence.
+# **Shapes that fit by accident.** A padding mask of shape $(B, T)$, without the two axes in the middle, is
+# broadcast as (queries, keys). If batch and length differ you get an error. With 4 sentences of length 4 the
+# padding of sentence $b$ is applied to query $b$ of *every* sentence.
 
 # %%
 one_ahead = np.mean(read(np.tri(T - 1, T, k=1, dtype=bool)) == sequence[1:])
-print(f"random tokens with the mask off by one: {one_ahead:.0%} right")
+print(f"random tokens with the mask off by one: {one_ahead:.0%} correct")
 with np.errstate(invalid="ignore"):
     print("(1 - mask) * -inf =", (1 - np.array([1, 0])) * -np.inf)
 
@@ -515,19 +534,21 @@ assert one_ahead == 1 and seen_right[:, 2:].sum() == 0 and seen_bare[:, 2:].sum(
 # %% [markdown]
 # ### Questions learners ask
 #
-# **Does masking make the model slower or smaller?** No. The scores are computed and thrown away. Attention in blocks can skip
-# blocks that are wholly masked (lesson 16).
+# **Does masking make the model faster or smaller?** No. The masked scores are computed and thrown away.
+# Attention in blocks can skip blocks that are completely masked (lesson 16).
 #
-# **Is masking the loss the same thing?** No. The attention mask says who may look; `ignore_index` says whose answers count.
-# You need both: without the first, padding changes real outputs; without the second, the model is trained to predict padding.
+# **Is masking the loss the same thing?** No. The attention mask says which keys a query may attend to;
+# `ignore_index` says which positions count in the loss. You need both: without the first, padding changes
+# real outputs; without the second, the model is trained to predict padding.
 #
-# **Why is token 0 sometimes broken?** Because 0 was the padding *and* a real token. Whatever number you choose for `pad`, no
-# real token may have it.
+# **Why is token 0 sometimes broken?** Because 0 was the padding *and* a real token. No real token may have
+# the id that you choose for `pad`.
 #
-# **Is the causal mask needed when the model writes?** With a cache and one new token, no: all keys are past. With several new
-# tokens (a prompt), yes, and bottom right.
+# **Is the causal mask needed when the model writes?** With a cache and one new token, no: all keys belong to
+# earlier tokens or to the new token itself. With several new tokens (a prompt), yes, and bottom right.
 #
-# **Must I mask at evaluation too?** The causal mask, always: the model has learned with it. Padding, whenever there is any.
+# **Must I mask at evaluation too?** The causal mask always, because the model was trained with it. The
+# padding mask whenever there is padding.
 
 # %% [markdown]
 # ## Practice questions
@@ -536,24 +557,24 @@ assert one_ahead == 1 and seen_right[:, 2:].sum() == 0 and seen_bare[:, 2:].sum(
 #
 # <details><summary>Answer</summary>
 #
-# Query $i$ (counted from 1) sees $i$ keys: $1 + 2 + \dots + n = n(n+1)/2$. For 4 tokens 10, for 1000 tokens 500,500 of
-# 1,000,000: a little more than half.
+# Query $i$ (counting from 1) sees $i$ keys: $1 + 2 + \dots + n = n(n+1)/2$. For 4 tokens 10, for 1000 tokens
+# 500,500 of 1,000,000: a little more than half.
 #
 # </details>
 
 # %%
 # Q1, recomputed
 print([int(np.tri(n, dtype=bool).sum()) for n in (4, 1000)])
-assert 10_000**2 == 100_000_000  # bytes of a causal mask for 10,000 tokens, see below
+assert 10_000**2 == 100_000_000  # bytes of a causal mask for 10,000 tokens, see "What was left out"
 assert np.tri(4).sum() == 10 and np.tri(1000).sum() == 1000 * 1001 // 2 == 500_500
 
 # %% [markdown]
-# ### Q2. A target of length 5 has 3 real tokens and 2 of padding. How many True has its decoder self-attention mask?
+# ### Q2. A target has 3 real tokens and 2 of padding. How many True has its mask for self-attention?
 #
 # <details><summary>Answer</summary>
 #
-# Query $i$ sees $\min(i, 3)$ keys: $1 + 2 + 3 + 3 + 3 = 12$. The last two rows belong to padded queries; they see the real
-# tokens, and what they compute is not used.
+# Query $i$ sees $\min(i, 3)$ keys: $1 + 2 + 3 + 3 + 3 = 12$. The last two rows belong to padded queries; they
+# see the real tokens, and their outputs are not used.
 #
 # </details>
 
@@ -564,13 +585,13 @@ print(mask[0, 0].astype(int), mask.sum())
 assert mask.sum() == 12 == sum(min(i, 3) for i in range(1, 6))
 
 # %% [markdown]
-# ### Q3. PyTorch code passes `attn_mask=a` and `key_padding_mask=b` to `nn.MultiheadAttention`, boolean. What is `mask` here?
+# ### Q3. `nn.MultiheadAttention` gets `attn_mask=a` and `key_padding_mask=b`, boolean. What is `mask` here?
 #
 # <details><summary>Answer</summary>
 #
-# There True hides, in both; $b$ has shape $(B, T_k)$. Here True allows: `mask = ~a & ~b[:, None, None, :]`, which is the same
-# as `~(a | b[:, None, None, :])` (De Morgan). For a causal $a$ of length 3 and a sentence whose last token is padding, 5
-# pairs are allowed.
+# In PyTorch's module True hides, in both masks; $b$ has shape $(B, T_k)$. Here True allows:
+# `mask = ~a & ~b[:, None, None, :]`, which is the same as `~(a | b[:, None, None, :])` (De Morgan). For a
+# causal $a$ of length 3 and a sentence whose last token is padding, 5 pairs are allowed.
 #
 # </details>
 
@@ -582,12 +603,12 @@ print(mask[0, 0].astype(int))
 assert np.array_equal(mask, ~(a | b[:, None, None, :])) and mask.sum() == 1 + 2 + 2 == 5
 
 # %% [markdown]
-# ### Q4. Three tokens are in the cache, two new ones come. How many keys does each see? How many with a top-left mask?
+# ### Q4. Three tokens are in the cache, two are new. How many keys do these see? And with a top-left mask?
 #
 # <details><summary>Answer</summary>
 #
-# There are 5 keys. The first new token is token 4 and sees 4, the second sees 5. A top-left mask would allow 1 and 2: the new
-# tokens could not even see themselves.
+# There are 5 keys. The first new token is token 4 and sees 4, the second sees 5. A top-left mask would allow
+# 1 and 2: the new tokens could not even see themselves.
 #
 # </details>
 
@@ -606,9 +627,9 @@ assert (
 #
 # <details><summary>Answer</summary>
 #
-# Near $10^9$ neighbouring float32 numbers are 64 apart. Adding a score of 2 to $-10^9$ gives $-10^9$ again: the score drowns.
-# All sums are equal, so the weights are $1/m$. In float64 the numbers there are $1.2 \cdot 10^{-7}$ apart, and the row is
-# nearly the *unmasked* softmax. Both are wrong, differently.
+# Near $10^9$ adjacent float32 numbers are 64 apart. Adding a score of 2 to $-10^9$ gives $-10^9$ again: the
+# score is rounded away. All sums are equal, so the weights are $1/m$. In float64 the numbers there are
+# $1.2 \cdot 10^{-7}$ apart, and the row is nearly the *unmasked* softmax. Both are wrong in different ways.
 #
 # </details>
 
@@ -626,11 +647,12 @@ assert abs(np.spacing(1e9) - 1.2e-7) < 1e-8 and np.allclose(
 #
 # <details><summary>Answer</summary>
 #
-# $\text{MaskedAttention}(Q, K, V, M) = \text{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right) V$, where $M_{ij} = 0$ for
-# $j \leq i$ and $-\infty$ for $j > i$. After adding, the weights there are $e^{-\infty} = 0$. With the causal mask alone
-# every row has at least its own key, so no row is empty. With padding too, rows can be: then this formula says $0/0$, NaN on
-# a machine, and has to be completed by a rule (0, here). A large negative number instead of $-\infty$ gives the same for rows
-# with something to see, and for those without a row that is wrong (question 5).
+# $\text{MaskedAttention}(Q, K, V, M) = \text{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right) V$, where
+# $M_{ij} = 0$ for $j \leq i$ and $-\infty$ for $j > i$. After adding, the weights of future positions are
+# $e^{-\infty} = 0$. With the causal mask alone every row has at least its own key, so no row is empty. With
+# padding, rows can be empty: then this formula gives $0/0$, NaN on a computer, and needs an extra rule (0,
+# here). A large negative number instead of $-\infty$ gives the same for rows with an allowed key, and a wrong
+# result for empty rows (question 5).
 #
 # </details>
 
@@ -649,9 +671,9 @@ assert np.allclose(softmax_of(S + np.where(M == 0, 0, -1e9)), by_formula)
 #
 # <details><summary>Answer</summary>
 #
-# Inside: weights $(1, 0)$; the derivative of the first weight with respect to either score is 0. After: the softmax is
-# $(0.5, 0.5)$, masked $(0.5, 0)$. The row sums to a half, and the first weight's derivative with respect to the *future*
-# score is $-p_1 p_2 = -0.25$. That number is the leak.
+# Inside: weights $(1, 0)$; the derivative of the first weight with respect to either score is 0. After: the
+# softmax is $(0.5, 0.5)$, masked $(0.5, 0)$. The row sums to a half, and the first weight's derivative with
+# respect to the *future* score is $-p_1 p_2 = -0.25$. That slope is the leak.
 #
 # </details>
 
@@ -665,14 +687,14 @@ print("slope of the first weight at the future score, mask inside:", slopes[0], 
 assert slopes[0] == 0 and abs(slopes[1] + 0.25) < 1e-9 and softmax_of(np.zeros(2)).tolist() == [0.5, 0.5]
 
 # %% [markdown]
-# ### Q8. Padded *queries* are not masked. Show that they have no influence on what is learned.
+# ### Q8. Padded *queries* are not masked. Show that they have no influence on training.
 #
 # <details><summary>Answer</summary>
 #
-# The loss leaves padded places out, so the gradient $G$ is 0 in their rows. Then $dP = GV^\top$ and $dS$ are 0 in these rows,
-# and so is what they would add to $dK = dS^\top Q / \sqrt{d_k}$ and $dV = P^\top G$. And as keys nobody sees them, so in the
-# next layer they are hidden again. Below, their queries are replaced by others a thousand times as large: $dK$ and $dV$ do
-# not change.
+# The loss leaves padded positions out, so the gradient $G$ is 0 in their rows. Then $dP = GV^\top$ and $dS$
+# are 0 in these rows, and so are their terms in $dK = dS^\top Q / \sqrt{d_k}$ and $dV = P^\top G$. As keys
+# they are masked, so in the next layer they are hidden again. The next cell replaces their queries by others
+# a thousand times as large: $dK$ and $dV$ do not change.
 #
 # </details>
 
@@ -695,23 +717,27 @@ assert (
 # %% [markdown]
 # ## What was left out
 #
-# - **Other patterns**: windows of the last few hundred tokens, prefixes that see each other, several documents packed into
-#   one row. All are boolean arrays; all combine with `&`.
-# - **Finite numbers to add**: preferences for near keys, as a substitute for positions (ALiBi, Press et al. 2022).
-# - **Rules instead of arrays**: a causal mask for 10,000 tokens is 100 MB of booleans. For long sequences minigrad's
-#   `causal_mask` is a rule (`F.CausalMask`) that attention in blocks follows without writing it out.
-# - **Dropout** hides weights at random. It is not a mask of this kind: its weights need not sum to 1 (lesson 12).
+# - **Other patterns**: windows of the last few hundred tokens, prefixes whose tokens see each other, several
+#   documents packed into one row. All of them are boolean arrays and combine with `&`.
+# - **Additive masks with finite numbers**: preferences for near keys, instead of position vectors (ALiBi,
+#   Press et al. 2022).
+# - **Rules instead of arrays**: a causal mask for 10,000 tokens is 100 MB of booleans. For long sequences
+#   minigrad's `causal_mask` is a rule (`F.CausalMask`) that attention in blocks applies without building the
+#   array.
+# - **Dropout** hides weights at random. It is not a mask in this sense: its weights need not sum to 1 (lesson
+#   12).
 #
 # ## Sources
 #
-# - Vaswani et al. 2017, *Attention Is All You Need*, section 3.2.3: the three attentions, and $-\infty$ for illegal
-#   connections.
-# - PyTorch's documentation of `scaled_dot_product_attention` (boolean True takes part; `is_causal` is aligned top left) and
-#   of `nn.MultiheadAttention` (boolean True is ignored, or not allowed).
+# - Vaswani et al. 2017, *Attention Is All You Need*, section 3.2.3: the three attentions, and $-\infty$ for
+#   illegal connections.
+# - PyTorch's documentation of `scaled_dot_product_attention` (boolean True takes part; `is_causal` is aligned
+#   top left) and of `nn.MultiheadAttention` (boolean True is not allowed to attend, or is ignored).
 # - Press, Smith & Lewis 2022, *Train Short, Test Long* (ALiBi).
 #
 # ## Exercises
 #
-# `python -m tutorials start 09` gives you seven functions: causal and padding masks, the masks of a decoder's two attentions,
-# the masked softmax whose empty rows are 0, attention with a mask and NaN in the padding, its backward, and a detector that
-# finds out for any model which output depends on which input. `python -m tutorials check 09` tests them.
+# `python -m tutorials start 09` gives you seven functions to write: causal and padding masks, the masks of a
+# decoder's two attentions, the masked softmax whose empty rows are 0, attention with a mask and NaN in the
+# padding, its backward pass, and a detector that finds which output depends on which input, for any model.
+# `python -m tutorials check 09` tests them.
