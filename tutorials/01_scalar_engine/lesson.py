@@ -84,8 +84,8 @@ for h in (1.0, 1e-1, 1e-2, 1e-4, 1e-8, 1e-12, 1e-15):
 #
 # - The **gradient** of $x$, written $\partial L / \partial x$: how many times as far $L$ moves when only $x$
 #   is nudged. In code, `x.grad`. It is always the derivative *of L*, with respect to $x$.
-# - A **graph**: every number that was computed, a *node*, with arrows to it from the numbers it was computed
-#   from, its *parents*. Numbers that were given, not computed, have no parents. They are the *leaves*.
+# - A **graph**: every number is a *node*, with arrows to it from the numbers it was computed from, its
+#   *parents*. Numbers that were given, not computed, have no parents. They are the *leaves*.
 # - A **local derivative**, or slope, $\partial y / \partial x$, where $x$ is a parent of $y$: how many times
 #   as far $y$ moves when $x$ is nudged and $y$'s other parents are held still. It depends only on the one
 #   operation that computed $y$, not on $L$.

@@ -365,8 +365,8 @@ assert (x_t.grad == [[10, 0, 60], [0, 20, 30]]).all() and (b_t.grad == [1, 5, 12
 #
 # ### The program that breaks: adding in place
 #
-# The rule of `add` returns `g` itself for both arguments, so both hold one array. If a second contribution is
-# added in place for one argument, the other changes too.
+# The rule of `add` returns `g` itself for both arguments, so both gradients are the same array. If a second
+# contribution is added to one of them in place, the other changes too.
 
 # %%
 g1 = np.array([1.0])

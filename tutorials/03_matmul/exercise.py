@@ -84,7 +84,7 @@ def batched_matmul_backward(g, x, y):
 
 
 def matmul_flops(x_shape, y_shape):
-    """Count the operations of a matrix product: n k m multiplications and additions for (n, k) @ (k, m).
+    """Count the operations of a matrix product: 2 n k m for (n, k) @ (k, m), multiplications and additions.
 
     x_shape, y_shape: shapes of at least two axes, whose batch axes broadcast (np.broadcast_shapes)
     ->  the tuple (forward, backward) of integers; backward: both gradients, without the sums over stretched

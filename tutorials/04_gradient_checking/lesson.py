@@ -692,7 +692,7 @@ assert relative_error(other * (1 - np.tanh(x) ** 2), measured) > 0.1
 #
 # ## Exercises
 #
-# `python -m tutorials start 04` copies eight functions to write to your own folder: `relative_error`,
-# `numerical_gradient`, `best_step`, `numerical_vjp`, `check_backward`, `directional_error`, `find_kinks` and
-# `complex_step_gradient`. `python -m tutorials check 04` tests them. With them you can check every gradient
-# that you derive, in this course and after it.
+# `python -m tutorials start 04` puts a file with eight functions to write into your own folder:
+# `relative_error`, `numerical_gradient`, `best_step`, `numerical_vjp`, `check_backward`, `directional_error`,
+# `find_kinks` and `complex_step_gradient`. `python -m tutorials check 04` tests them. With them you can check
+# every gradient that you derive, in this course and after it.

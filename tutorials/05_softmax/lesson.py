@@ -739,7 +739,7 @@ assert (
 #
 # ## Exercises
 #
-# `python -m tutorials start 05` copies seven functions to write to your own folder: `softmax`,
+# `python -m tutorials start 05` puts a file with seven functions to write into your own folder: `softmax`,
 # `softmax_backward`, `logsumexp`, `log_softmax`, `log_softmax_backward`, `cross_entropy` and
 # `cross_entropy_backward`. `python -m tutorials check 05` tests them and explains what is wrong. Every model
 # in the rest of this course uses them in its loss, and attention in lesson 08 uses softmax.

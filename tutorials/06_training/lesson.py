@@ -546,10 +546,10 @@ assert np.allclose(means, (1 - 1e-4) ** 1000, atol=0.01)
 # ### Dropout, and the two modes of a module
 #
 # Dropout (Srivastava et al. 2014) sets each element to 0 with probability $p$ during training, so that no
-# unit can rely on any single other one. The remaining elements are divided by $1 - p$: with a mask $k$ that
-# is 1 with probability $1 - p$, the mean of $k x / (1 - p)$ is $(1 - p) x / (1 - p) = x$. So in evaluation,
-# when nothing is dropped, the next layer gets inputs of the same average size as in training. Backward
-# multiplies by the same mask and the same $1 / (1 - p)$.
+# unit (one neuron of a layer) can rely on any single other one. The remaining elements are divided by
+# $1 - p$: with a mask $k$ that is 1 with probability $1 - p$, the mean of $k x / (1 - p)$ is
+# $(1 - p) x / (1 - p) = x$. So in evaluation, when nothing is dropped, the next layer gets inputs of the same
+# average size as in training. Backward multiplies by the same mask and the same $1 / (1 - p)$.
 #
 # A module therefore has two modes, set by `model.train()` and `model.eval()`. They affect only dropout and
 # similar layers.
@@ -822,7 +822,7 @@ assert np.allclose(
 )
 
 # %% [markdown]
-# ### Q6. How much memory do a million float32 parameters need in training with Adam, without activations?
+# ### Q6. How much memory do a million float32 parameters need in training with Adam, without layer outputs?
 #
 # <details><summary>Answer</summary>
 #
@@ -899,7 +899,7 @@ assert round((1 - 0.9**1000) / np.sqrt(1 - 0.999**1000), 4) == 1.2576
 #
 # ## Exercises
 #
-# `python -m tutorials start 06` copies eight functions to write to your own folder: `sgd_step`, `adam_step`,
-# `clip_grad_norm`, `warmup_cosine`, `minibatches`, `mlp_backward`, `dropout` and `dropout_backward`.
-# `python -m tutorials check 06` tests them. Together they are everything a training loop needs besides a
-# model.
+# `python -m tutorials start 06` puts a file with eight functions to write into your own folder: `sgd_step`,
+# `adam_step`, `clip_grad_norm`, `warmup_cosine`, `minibatches`, `mlp_backward`, `dropout` and
+# `dropout_backward`. `python -m tutorials check 06` tests them. Together they are everything a training loop
+# needs besides a model.
