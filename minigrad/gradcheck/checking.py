@@ -1,4 +1,4 @@
-"""Compare what backward gives with finite differences, for functions of Tensors and for Modules."""
+"""Compare gradients with finite differences, for functions of Tensors and for Modules."""
 
 import numpy as np
 
@@ -7,18 +7,18 @@ from minigrad.engine.backward import grad
 from minigrad.engine.recording import as_tensor
 from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck.diagnosis.evidence import Evidence
-from minigrad.gradcheck.judging import BackwardFailed, imprecise, judged, misfit
+from minigrad.gradcheck.judging import BackwardFailed, imprecise, judge, misfit
 from minigrad.gradcheck.numeric import EPS, TOLERANCE, flat, slope_along, slopes
 from minigrad.gradcheck.results import GradcheckError, Report, Result, compare
 from minigrad.modes import enable_grad
 
 
 def check_function(fun, inputs=(), *, order=1, eps=EPS, fast=False, seed=0, tolerance=TOLERANCE):
-    """The Report of a function of Tensors or a Module; the arguments are those of gradcheck.
+    """Check a function of Tensors or a Module. Takes the arguments of gradcheck and returns a Report.
 
-    Raises GradcheckError where nothing can be compared.
+    Raises GradcheckError if nothing can be compared.
     """
-    named = _differentiable(fun, inputs)
+    named = _tensors_to_check(fun, inputs)
     rng = np.random.default_rng(seed)
     state = random.get_state()
     try:
@@ -32,7 +32,7 @@ def check_function(fun, inputs=(), *, order=1, eps=EPS, fast=False, seed=0, tole
     finally:
         random.set_state(state)
     for e in evidence:
-        # from here on nothing of it is the caller's own memory
+        # copied, so that the Evidence shares no memory with the caller
         e.siblings, e.g, e.y = evidence, scalar.arrays(scalar.seeds), scalar.arrays(scalar.now)
         e.args = tuple(x.data.copy() if isinstance(x, Tensor) else x for x in inputs)
         e.position = next((i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.data is e.x), None)
@@ -40,20 +40,24 @@ def check_function(fun, inputs=(), *, order=1, eps=EPS, fast=False, seed=0, tole
     return Report(results, tolerance)
 
 
-def _differentiable(fun, inputs):
-    """(name, tensor) for all that is to be checked: float64 leaves that require a gradient."""
+def _tensors_to_check(fun, inputs):
+    """List (name, tensor) of the inputs and parameters that require a gradient.
+
+    Raises GradcheckError if there are none, or if one is not float64.
+    """
     named = [(f"input {i}", x) for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if hasattr(fun, "named_parameters"):
         named += [(name, p) for name, p in fun.named_parameters() if p.requires_grad]
     if not named:
         raise GradcheckError(
-            "There is nothing to check: no input requires a gradient. Pass tensors made with requires_grad=True."
+            "There is nothing to check: no input requires a gradient. Pass tensors with requires_grad=True."
         )
     for name, tensor in named:
         if tensor.dtype != np.float64:
             raise GradcheckError(
-                f"{name} is {tensor.dtype}; finite differences need float64, because a step of 1e-5 drowns in float32's "
-                "rounding (1e-7 of the value). Use x.double() on inputs and module.double() on models."
+                f"{name} is {tensor.dtype}; finite differences need float64, because a step of 1e-5 drowns "
+                "in float32's rounding (1e-7 of the value). Use x.double() on inputs and module.double() on "
+                "models."
             )
     return named
 
@@ -62,10 +66,10 @@ def _differentiable(fun, inputs):
 
 
 class _Scalar:
-    """sum(seed * output), as a function of whatever stands in the inputs now.
+    """sum(seed * output), a function of the current values of the inputs.
 
-    It is summed by NumPy, and the seeds go to `grad` as they are: a wrong rule for multiply or sum must not help to check
-    itself.
+    NumPy computes the sum, and `grad` gets the seeds themselves: a wrong rule for multiply or sum must not
+    take part in its own check.
     """
 
     def values(self):
@@ -80,7 +84,7 @@ class _Scalar:
 
 
 class _First(_Scalar):
-    """Of the function's own outputs."""
+    """The scalar of the function's own outputs, for the first order."""
 
     def __init__(self, fun, inputs, rng, state):
         self.fun, self.inputs, self.state = fun, inputs, state
@@ -95,7 +99,7 @@ class _First(_Scalar):
         for y in outputs:
             if y.dtype != np.float64:
                 raise GradcheckError(
-                    f"The function turned float64 inputs into {y.dtype}; find where it loses precision."
+                    f"The function converted float64 inputs to {y.dtype}; find where it loses precision."
                 )
         return outputs
 
@@ -106,15 +110,15 @@ class _First(_Scalar):
         outputs = self.outputs()
         if not np.array_equal(flat(y.data for y in outputs), flat(y.data for y in self.now), equal_nan=True):
             raise GradcheckError(
-                "The function gives different values for the same inputs, so its slope cannot be measured. If it draws "
-                "random numbers, "
-                "draw them from minigrad's streams (they are wound back before each evaluation), or pass them in."
+                "The function gives different values for the same inputs, so its slope cannot be measured. "
+                "If it draws random numbers, draw them from minigrad's streams (which are reset before each "
+                "evaluation), or pass them in."
             )
         return _arrays(_gradients(outputs, self.seeds, tensors), tensors)
 
 
 class _Second(_Scalar):
-    """Of the gradients of the first scalar, so that its gradient is a second derivative."""
+    """The scalar of the first scalar's gradients: its own gradient is a second derivative."""
 
     def __init__(self, first, tensors, rng):
         self.first, self.tensors = first, tensors
@@ -136,7 +140,7 @@ class _Second(_Scalar):
 
 
 def _gradients(outputs, seeds, tensors, create_graph=False):
-    """grad, with None for every tensor that the outputs do not depend on."""
+    """Call grad. Returns None for each tensor that no output depends on."""
     pairs = [(y, s) for y, s in zip(outputs, seeds, strict=True) if y.requires_grad]
     if not pairs:
         return [None] * len(tensors)
@@ -145,12 +149,12 @@ def _gradients(outputs, seeds, tensors, create_graph=False):
 
 
 def _arrays(gradients, tensors):
-    """As arrays, with zeros for None."""
+    """Convert gradients to arrays, None to zeros."""
     return [np.zeros(t.shape) if g is None else g.data for g, t in zip(gradients, tensors, strict=True)]
 
 
 def _backward(scalar, tensors):
-    """The gradients; what a rule raises becomes part of the report."""
+    """Compute the gradients. Raises BackwardFailed if a rule raises an error."""
     try:
         return scalar.gradients(tensors)
     except GradcheckError:
@@ -165,13 +169,13 @@ def _backward(scalar, tensors):
 
 
 def _entry_by_entry(evidence, scalar, eps, rng):
-    """Move each entry a little up and down, and compare slopes."""
+    """Move each entry up and down by eps, and compare the slopes."""
     found = slopes(evidence.x, scalar.values, scalar.seed(), eps)
-    return judged(evidence, found)
+    return judge(evidence, found)
 
 
 def _along_direction(evidence, scalar, eps, rng):
-    """Move the whole tensor along one random direction: two evaluations, however many entries."""
+    """Move the whole tensor along one random direction: two evaluations for any number of entries."""
     direction, raw = rng.standard_normal(evidence.x.shape), evidence.raw
     slope = np.array(slope_along(evidence.x, direction, scalar.values, scalar.seed(), eps))
     problem = misfit(raw, evidence.x.shape) or imprecise(raw)

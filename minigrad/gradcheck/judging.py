@@ -1,6 +1,7 @@
-"""The verdict on one gradient, once its slopes are measured: its shape, its dtype, then its numbers.
+"""Judge one gradient by its measured slopes: first its shape, then its dtype, then its values.
 
-Serves functions of tensors (checking.py), a learner's own backward (by_hand.py) and single ops of a graph (locate/).
+Used for functions of tensors (checking.py), a hand-written backward (by_hand.py) and single ops of a graph
+(locate/).
 """
 
 import numpy as np
@@ -15,11 +16,11 @@ VACUOUS = (
 
 
 class BackwardFailed(GradcheckError):
-    """Backward raised an error instead of giving gradients."""
+    """Raised when backward raises an error instead of returning gradients."""
 
 
-def judged(evidence, found):
-    """The Result of an input whose slopes are known."""
+def judge(evidence, found):
+    """Return the Result of one input, given its measured Slopes."""
     evidence.jacobian, evidence.kinks, raw = found.jacobian, found.kinks, evidence.raw
     evidence.numeric = found.gradient
     problem = misfit(raw, evidence.x.shape)
@@ -35,26 +36,27 @@ def judged(evidence, found):
 
 
 def misfit(raw, shape):
-    """What is wrong with a gradient before its numbers are looked at."""
+    """Describe what is wrong with a gradient's type or shape; "" if nothing is."""
     if raw is None:
         return "backward gives no gradient (None), though the output depends on it"
     if not isinstance(raw, np.ndarray) or raw.dtype.kind not in "fiub":
-        return (
-            f"backward gives a {type(raw).__name__}{f' of {raw.dtype}' if isinstance(raw, np.ndarray) else ''}; it must be an "
-            f"array of numbers"
-        )
+        dtype = f" of {raw.dtype}" if isinstance(raw, np.ndarray) else ""
+        return f"backward gives a {type(raw).__name__}{dtype}; it must be an array of numbers"
     if raw.shape != shape:
-        return f"backward gives a gradient of shape {raw.shape} for an input of shape {shape}; it must have the input's shape"
+        return (
+            f"backward gives a gradient of shape {raw.shape} for an input of shape {shape}; it must have the "
+            "input's shape"
+        )
     return ""
 
 
 def imprecise(raw):
-    """The dtype, or numbers that have been through float32."""
+    """Describe what is wrong with a gradient's precision: its dtype, or rounded values; "" if nothing is."""
     if raw.dtype != np.float64:
         return f"backward gives a gradient of {raw.dtype} for a float64 input; its dtype must be the input's"
     if only_float32(raw):
         return (
-            "the gradient has been through float32: every number of it has only the precision of float32, though the inputs "
-            "are float64"
+            "the gradient was rounded to float32: each of its entries has only the precision of float32, "
+            "though the inputs are float64"
         )
     return ""

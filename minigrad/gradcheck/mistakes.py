@@ -1,8 +1,7 @@
-"""The typical mistakes of someone who writes backward by hand, in plain NumPy, and what gradcheck says of each.
+"""Typical mistakes in a hand-written backward, in plain NumPy, each with the diagnosis it must get.
 
-`python -m minigrad.gradcheck --mistakes` shows them. Each is a forward, a backward with one thing wrong, and inputs; where
-the mistake is in the forward, a gradient check cannot see it, and a reference can. Knows no tensors but for those
-references.
+`python -m minigrad.gradcheck --mistakes` prints them. Each is a forward, a backward with one mistake, and
+inputs. A gradient check cannot find a mistake in the forward; comparing its value with a reference can.
 """
 
 from dataclasses import dataclass
@@ -20,33 +19,31 @@ MISTAKES = []
 
 @dataclass(frozen=True)
 class Mistake:
-    """A pair in which something is wrong: `names` are words of the sentence that must be said of it."""
+    """A pair with one mistake; the words `names` must appear in its diagnosis."""
 
     name: str
     forward: object
     backward: object
     inputs: tuple
     names: tuple
-    reference: object = None  # given where the forward is what is wrong
+    reference: object = None  # given if the mistake is in the forward
 
     def verdict(self):
-        """(what gradcheck says, what the comparison with the reference says or "")."""
-        return _said(lambda: _checked(self)), _said(
-            lambda: compare_values(self.forward, self.reference, self.inputs)
-        ) if self.reference else ""
+        """Return the message of gradcheck, and that of the comparison with the reference, or ""."""
+        gradient = _message(lambda: _check(self))
+        if not self.reference:
+            return gradient, ""
+        return gradient, _message(lambda: compare_values(self.forward, self.reference, self.inputs))
 
 
-def _checked(mistake):
+def _check(mistake):
     gradcheck_pair(mistake.forward, mistake.backward, mistake.inputs)
-    notes = [
-        f"{r.name}: {r.note}" for r in check_pair(mistake.forward, mistake.backward, mistake.inputs) if r.note
-    ]
-    return "The gradient is right" + (
-        f" ({'; '.join(notes)})." if notes else ": it is the gradient of this forward."
-    )
+    report = check_pair(mistake.forward, mistake.backward, mistake.inputs)
+    notes = "; ".join(f"{r.name}: {r.note}" for r in report if r.note)
+    return "The gradient is right" + (f" ({notes})." if notes else ": it is the gradient of this forward.")
 
 
-def _said(check):
+def _message(check):
     try:
         return check()
     except GradcheckError as error:
@@ -54,20 +51,20 @@ def _said(check):
 
 
 def main():
-    """Print each mistake and what is said of it."""
+    """Print each mistake and its diagnosis. Returns 1 if a diagnosis lacks one of the expected words."""
     for number, mistake in enumerate(MISTAKES, 1):
         gradient, value = mistake.verdict()
         print(f"{number}. {mistake.name}")
-        print(_indented(f"gradcheck: {gradient}"))
+        print(_indent(f"gradcheck: {gradient}"))
         if value:
-            print(_indented(f"a reference: {value}"))
+            print(_indent(f"comparison with a reference: {value}"))
         print()
     named = sum(all(word in " ".join(m.verdict()) for word in m.names) for m in MISTAKES)
-    print(f"{len(MISTAKES)} mistakes, {named} of them named by what is said.")
+    print(f"{len(MISTAKES)} mistakes, {named} of them named by the diagnosis.")
     return 0 if named == len(MISTAKES) else 1
 
 
-def _indented(text):
+def _indent(text):
     return "\n".join(f"   {line}" for line in text.split("\n"))
 
 
@@ -96,11 +93,11 @@ mistake("matmul without the transpose, W not square", matmul,
 
 mistake("bias without the sum over the batch", lambda x, b: x + b,
         lambda g, x, b: (g, g),
-        numbers(5, 3), numbers(3), names=("broadcasting had stretched it", ".sum"))  # fmt: skip
+        numbers(5, 3), numbers(3), names=("broadcasting stretched it", ".sum"))  # fmt: skip
 
 mistake("bias of the last example only", lambda x, b: x + b,
         lambda g, x, b: (g, g[-1]),
-        numbers(5, 3), numbers(3), names=("last of the 5 places", "Sum over that axis"))  # fmt: skip
+        numbers(5, 3), numbers(3), names=("last of the 5 positions", "Sum over that axis"))  # fmt: skip
 
 mistake("residual that forgets the skip", lambda x: x + np.tanh(x),
         lambda g, x: g * (1 - np.tanh(x) ** 2),
@@ -116,7 +113,8 @@ mistake("relu's mask from y >= 0, which is always true", lambda x: np.maximum(x,
         lambda g, x: g * (np.maximum(x, 0) >= 0),
         numbers(4, 3), names=("passed on unchanged", "relu"))  # fmt: skip
 
-mistake("relu with >= at exactly 0: a choice, not an error, but not the usual one", lambda x: np.maximum(x, 0),
+mistake("relu with >= at exactly 0: a choice, not an error, but not the usual one",
+        lambda x: np.maximum(x, 0),
         lambda g, x: g * (x >= 0),
         np.array([1.5, 0.0, -0.5, 2.0]), names=("1 kinks skipped", "take 0 at 0"))  # fmt: skip
 
@@ -167,15 +165,15 @@ mistake("cross-entropy without the -1 at the target", cross_entropy,
 # ---------------------------------------------------------------- embedding
 
 
-def assigned(g, w, index):
+def assign_gradient(g, w, index):
     dw = np.zeros_like(w)
     dw[index] = g
     return dw
 
 
 mistake("embedding: gradients assigned instead of added", lambda w, index: w[index],
-        assigned,
-        numbers(6, 3), np.array([2, 0, 2, 5]), names=("names it several times", "np.add.at"))  # fmt: skip
+        assign_gradient,
+        numbers(6, 3), np.array([2, 0, 2, 5]), names=("names several times", "np.add.at"))  # fmt: skip
 
 # ---------------------------------------------------------------- layer norm
 
@@ -237,11 +235,11 @@ mistake("attention whose softmax is treated as elementwise", attention,
         *QKV, SEEN, names=("attention weights", "ds = p * (dp - "))  # fmt: skip
 
 
-def masked_afterwards(q, k, v, mask):
+def attention_masked_late(q, k, v, mask):
     return (softmax(q @ k.mT / np.sqrt(q.shape[-1])) * mask) @ v
 
 
-def masked_afterwards_gradient(g, q, k, v, mask):
+def attention_masked_late_gradient(g, q, k, v, mask):
     scale = 1 / np.sqrt(q.shape[-1])
     p = softmax(q @ k.mT * scale)
     dp = (g @ v.mT) * mask
@@ -249,8 +247,8 @@ def masked_afterwards_gradient(g, q, k, v, mask):
     return ds @ k, ds.mT @ q, (p * mask).mT @ g
 
 
-mistake("the mask applied after the softmax, forward and backward alike", masked_afterwards,
-        masked_afterwards_gradient,
+mistake("the mask applied after the softmax, forward and backward alike", attention_masked_late,
+        attention_masked_late_gradient,
         *QKV, SEEN, names=("gradient is right", "mask belongs before the softmax"),
         reference=lambda q, k, v, mask: F.scaled_dot_product_attention(*map(as_tensor, (q, k, v)), mask))  # fmt: skip
 

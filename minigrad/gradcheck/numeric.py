@@ -1,24 +1,24 @@
-"""Slopes by finite differences, and how far two gradients are apart. Knows arrays and that functions have values.
-
-Nothing of backward.
-"""
+"""Measure slopes by finite differences, and the relative error between two gradients; plain NumPy only."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 EPS = 1e-5
-FLOOR = 1e-3  # a tensor whose largest gradient is below this is compared absolutely, in units of this
+FLOOR = 1e-3  # the least denominator of a relative error
 TOLERANCE = 1e-6
-KINK = 1e-2  # a slope that jumps by more than this share within 2 eps is a kink, not a curve
-# one-sided slopes are good to about eps; what lies between them, give or take this, is accepted at a kink
+KINK = 1e-2  # a slope that jumps by more than this fraction within 2 eps is a kink, not a curve
+# at a kink, values between the one-sided slopes are accepted, extended by this: the slopes are exact to about
+# eps
 SLACK = 1e-3
 LARGEST_JACOBIAN = 200_000  # entries
 
 
 def relative_error(analytic, numeric, size=0.0):
-    """max|a - n| / max(FLOOR, max|a|, max|n|): the definition used everywhere in minigrad. (`size`: of the whole gradient,
-    where a and n are only its component along a direction, which may happen to be small.)"""
+    """max|a - n| / max(FLOOR, max|a|, max|n|), the definition of relative error throughout minigrad.
+
+    size    the norm of the whole gradient, if a and n are only its component along a direction
+    """
     analytic, numeric = np.asarray(analytic), np.asarray(numeric)
     if not analytic.size:
         return 0.0
@@ -30,24 +30,26 @@ def relative_error(analytic, numeric, size=0.0):
 
 @dataclass
 class Slopes:
-    """What moving the entries of an array, one at a time, did to sum(seed * values)."""
+    """The slopes of sum(seed * values), measured by moving the entries of an array one at a time."""
 
     gradient: np.ndarray
-    below: np.ndarray  # the slope on the left alone
-    above: np.ndarray  # the slope on the right alone
-    jacobian: np.ndarray | None  # (values, entries): of each value; None where that would be large
-    # where there are kinks: the slope if all entries at kinks move together, if that is smooth
+    below: np.ndarray  # the slope of the left side
+    above: np.ndarray  # the slope of the right side
+    jacobian: np.ndarray | None  # the slope of each value (values, entries); None if that would be large
+    # the slope when all entries at kinks move together; None if there are no kinks or it has a kink too
     together: float | None = None
 
     @property
     def kinks(self):
-        """Where the slope jumps."""
-        return bent(self.below, self.above)
+        """The entries at which the slope jumps, as a boolean array."""
+        return find_kinks(self.below, self.above)
 
     def allowed(self, analytic):
-        """The numbers to hold `analytic` against: the slopes, and at a kink whatever lies between its two sides.
+        """Return the values to compare `analytic` with: the slopes, and at kinks the nearest accepted value.
 
-        Entries that are tied (two largest numbers) may share their gradient as they like, but its total must be right."""
+        At a kink, any value between the slopes of the two sides is accepted. Tied entries (several equal
+        maxima) may divide their gradient in any proportion, but its total must be right.
+        """
         kinks = self.kinks
         if not kinks.any():
             return self.gradient
@@ -61,19 +63,22 @@ class Slopes:
         return np.where(kinks, between, self.gradient)
 
 
-def bent(below, above):
+def find_kinks(below, above):
     return np.abs(above - below) > KINK * np.maximum(1.0, np.abs(above + below) / 2)
 
 
 def slopes(x, values, seed, eps=EPS):
-    """Move each entry of the array x up and down, in place; values() is what the function then gives, as a flat array."""
+    """Measure the Slopes by moving each entry of the array x up and down, in place.
+
+    values() evaluates the function at the current x. Returns a flat array.
+    """
     middle, jacobian = values(), None
     gradient, below, above = (np.zeros(x.shape) for _ in range(3))
     if x.size * middle.size <= LARGEST_JACOBIAN:
         jacobian = np.zeros((middle.size, x.size))
-    with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is reported, not warned of
+    with np.errstate(invalid="ignore", over="ignore"):  # a value that is not finite is reported later
         for column, index in enumerate(np.ndindex(x.shape)):
-            down, up = around(x, index, 1.0, values, eps)
+            down, up = values_around(x, index, 1.0, values, eps)
             gradient[index] = seed @ (up - down) / (2 * eps)
             below[index], above[index] = seed @ (middle - down) / eps, seed @ (up - middle) / eps
             if jacobian is not None:
@@ -85,31 +90,31 @@ def slopes(x, values, seed, eps=EPS):
 
 
 def _together(x, kinks, values, seed, eps):
-    """The slope if all entries at kinks move alike; None if that bends too."""
-    down, up = around(x, kinks, 1.0, values, eps)
+    """Measure the slope when all entries at kinks move together; None if that slope has a kink too."""
+    down, up = values_around(x, kinks, 1.0, values, eps)
     below, above = seed @ (values() - down) / eps, seed @ (up - values()) / eps
-    return None if bent(below, above) else seed @ (up - down) / (2 * eps)
+    return None if find_kinks(below, above) else seed @ (up - down) / (2 * eps)
 
 
 def slope_along(x, direction, values, seed, eps=EPS):
-    """The slope if the whole array moves along a direction: two evaluations, however many entries."""
-    down, up = around(x, ..., direction, values, eps)
+    """Measure the slope when the whole array moves along a direction: two evaluations for any size."""
+    down, up = values_around(x, ..., direction, values, eps)
     with np.errstate(invalid="ignore", over="ignore"):
         return float(seed @ (up - down) / (2 * eps))
 
 
-def around(x, where, direction, values, eps):
-    """values() a step before and after; x is as it was afterwards, whatever happens."""
-    kept = np.array(x[where])
+def values_around(x, where, direction, values, eps):
+    """Evaluate values() one step below and one step above. Restores x, also after an error."""
+    original = np.array(x[where])
     try:
-        x[where] = kept - eps * direction
+        x[where] = original - eps * direction
         down = values()
-        x[where] = kept + eps * direction
+        x[where] = original + eps * direction
         return down, values()
     finally:
-        x[where] = kept
+        x[where] = original
 
 
 def flat(arrays):
-    """Several arrays as one row of numbers, never sharing their memory."""
+    """Concatenate several arrays into one flat array that shares no memory with them."""
     return np.concatenate([np.zeros(0), *(np.ravel(a) for a in arrays)])

@@ -1,7 +1,4 @@
-"""What a check found, and how it reads in a terminal and in a notebook. Knows two arrays to compare.
-
-Not where they came from.
-"""
+"""The results of a check: errors, tables and diagnoses, printed in a terminal or a notebook."""
 
 import html
 from dataclasses import dataclass, field
@@ -12,9 +9,9 @@ from minigrad.gradcheck.numeric import TOLERANCE, relative_error
 
 
 class GradcheckError(AssertionError):
-    """A gradient is wrong, or cannot be checked.
+    """Raised when a gradient is wrong or cannot be checked.
 
-    `report` holds the figures, `diagnoses` what probably happened, likeliest first.
+    `report` holds the results, `diagnoses` the probable mistakes, likeliest first.
     """
 
     def __init__(self, sentence, report=None, diagnoses=()):
@@ -24,7 +21,7 @@ class GradcheckError(AssertionError):
 
 @dataclass
 class Result:
-    """What was found for one input: the worst disagreement, and what was left out."""
+    """The result for one input: the worst error, and the number of kinks that were skipped."""
 
     name: str
     error: float  # max|analytic - numeric| / max(FLOOR, largest |gradient|)
@@ -33,7 +30,7 @@ class Result:
     numeric: float
     largest: float  # the largest gradient; near 0 the check says little
     kinks: int = 0
-    problem: str = ""  # what is wrong besides the numbers: the shape, the dtype
+    problem: str = ""  # a wrong shape or dtype
     remark: str = ""
     evidence: object = field(default=None, repr=False, compare=False)  # all entries, for the diagnosis
 
@@ -56,7 +53,7 @@ class Result:
 
 
 def compare(name, analytic, numeric, kinks=0, size=0.0):
-    """The Result of two arrays of one shape."""
+    """Compare two arrays of the same shape. Returns a Result."""
     if not analytic.size:
         return Result(name, 0.0, (), 0.0, 0.0, 0.0, kinks)
     bad = ~(np.isfinite(analytic) & np.isfinite(numeric))
@@ -77,11 +74,11 @@ def compare(name, analytic, numeric, kinks=0, size=0.0):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What probably happened: the name of the hypothesis that fits, and a sentence for the reader."""
+    """A probable mistake: the name of the hypothesis that fits, and a sentence that explains it."""
 
     name: str
     sentence: str
-    evidence: object = field(default=None, repr=False, compare=False)  # what it was judged by
+    evidence: object = field(default=None, repr=False, compare=False)  # what it was derived from
 
     def __str__(self):
         return self.sentence
@@ -108,16 +105,16 @@ class Report(list):
 
     @property
     def vacuous(self):
-        """Every gradient is zero."""
+        """True if every gradient is zero."""
         return all(r.largest < 1e-9 for r in self)
 
     def sentence(self):
-        """One line on the worst of what is wrong."""
+        """Describe the worst Result in one line."""
         others = f" ({len(self.wrong)} of {len(self)} tensors are wrong.)" if len(self) > 1 else ""
         return f"The gradient is wrong for {self.worst}.{others}"
 
     def rows(self):
-        """(name, shape, error, verdict) of each input."""
+        """Yield (name, shape, error, verdict) of each input."""
         for r in self:
             verdict = ("right" if r.right(self.tolerance) else "WRONG") + (f" ({r.note})" if r.note else "")
             shape = "" if r.evidence is None else str(r.evidence.x.shape)
@@ -135,7 +132,7 @@ class Report(list):
     __repr__ = __str__
 
     def _repr_html_(self):
-        """For notebooks: a small table, what is wrong in red."""
+        """The table for notebooks, with wrong inputs in red."""
         head = "<tr><th>input</th><th>shape</th><th>relative error</th><th>verdict</th></tr>"
         body = "".join(
             "<tr"
@@ -149,6 +146,6 @@ class Report(list):
 
 
 def explained(headline, diagnoses, where=""):
-    """A headline with what probably happened below it."""
+    """Return a headline with the diagnoses below it."""
     lines = [headline, *(f"  {'Likely' if i == 0 else 'Or'}: {d}" for i, d in enumerate(diagnoses[:2]))]
     return "\n".join(lines + [f"  {where}"] * bool(where))

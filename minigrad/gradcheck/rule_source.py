@@ -1,4 +1,4 @@
-"""Reads the source of rules: the syntax tree, the helpers, whether the function is elementwise. Computes nothing."""
+"""Read the source of rules: the syntax tree, the helper functions, whether a function is elementwise."""
 
 import ast
 import inspect
@@ -11,7 +11,7 @@ from minigrad.engine.table import RULES, Row
 
 
 def syntax_tree(fun):
-    """The lambda or def that a function is; None where it has a closure or no source."""
+    """Return the syntax tree of a function, a lambda or def; None if it has a closure or no source."""
     if not isinstance(fun, types.FunctionType) or fun.__closure__:
         return None
     try:
@@ -34,7 +34,7 @@ def syntax_tree(fun):
 
 
 def helpers(fun):
-    """{name: function} of the functions that a rule calls and that stand in its file."""
+    """Return {name: function} for the functions that a rule calls and that are defined in its file."""
     named = {name: fun.__globals__.get(name) for name in fun.__code__.co_names}
     return {name: f for name, f in named.items() if is_beside(f, fun)}
 
@@ -50,8 +50,8 @@ def is_beside(f, fun):
 def is_elementwise(fun, within=()):
     """Does each element of the value depend on one element of each argument only?
 
-    A ufunc without a signature is elementwise. Another function is if its rules take no settings and use only arithmetic and
-    elementwise functions.
+    A ufunc is if it has no signature. Another function is if its rules take no settings and use only
+    arithmetic and elementwise functions.
     """
     if isinstance(fun, np.ufunc):
         return fun.signature is None  # matmul has one
@@ -70,7 +70,7 @@ def _count(rule):
 def _uses_elementwise_only(rule, within):
     if not isinstance(rule, types.FunctionType):
         return False
-    for name in rule.__code__.co_names:  # globals, and what is read of them: np, abs
+    for name in rule.__code__.co_names:  # the globals and their attributes: np, abs
         used = rule.__globals__.get(name, getattr(np, name, getattr(math, name, None)))
         if used in within or isinstance(used, (types.ModuleType, float, types.BuiltinFunctionType)):
             continue

@@ -22,7 +22,7 @@ from minigrad.engine.tensor import Tensor
 from minigrad.gradcheck import gradcheck
 from minigrad.gradcheck.mutations import run as mutations
 from minigrad.gradcheck.mutations.equivalent import is_flat, why_equivalent
-from minigrad.gradcheck.mutations.run import judge_engine, noticed
+from minigrad.gradcheck.mutations.run import is_caught, judge_engine
 from minigrad.gradcheck.mutations.spoiling import ENGINES, mutants
 from minigrad.gradcheck.rule_source import is_elementwise
 from minigrad.gradcheck.samples.ops import SAMPLES, draw, sine_and_cosine, squares
@@ -57,7 +57,7 @@ def run(sample, dtype=np.float64):
 @functools.cache
 def reached():
     """For each function the samples that record it, the arguments that want a gradient there, and the nodes."""
-    return mutations.reached([*SAMPLES, *squares()])
+    return mutations.find_functions([*SAMPLES, *squares()])
 
 
 def test_every_row_of_the_table_is_reached_by_a_sample():
@@ -675,7 +675,7 @@ def test_which_functions_are_elementwise_is_read_from_their_rules():
 def test_every_spoiled_rule_is_caught(fun):
     tried, needed, nodes = reached()[fun]
     effective = [m for m in mutants(fun, needed) if not why_equivalent(m, nodes)]
-    assert [str(m) for m in effective if not noticed(m, tried)] == []
+    assert [str(m) for m in effective if not is_caught(m, tried)] == []
     assert effective or all(is_flat(i, nodes) for i in needed)
 
 
@@ -683,7 +683,7 @@ def test_every_spoiled_rule_is_caught(fun):
 def test_what_is_said_to_change_nothing_changes_nothing(fun):
     tried, needed, nodes = reached()[fun]
     unchanged = [m for m in mutants(fun, needed) if why_equivalent(m, nodes)]
-    assert [str(m) for m in unchanged if noticed(m, tried[-3:])] == []
+    assert [str(m) for m in unchanged if is_caught(m, tried[-3:])] == []
 
 
 @pytest.mark.parametrize("how", ENGINES)

@@ -1,7 +1,4 @@
-"""What gradcheck says went wrong.
-
-Each hypothesis where it holds and where it does not, pairs, locate, the mistakes, the mutants.
-"""
+"""The diagnoses of gradcheck: each hypothesis where it holds and where it does not, pairs, locate, mistakes, mutants."""
 
 import numpy as np
 import pytest
@@ -29,7 +26,7 @@ from minigrad.gradcheck import __main__ as door
 from minigrad.gradcheck.mistakes import MISTAKES, numbers, softmax
 from minigrad.gradcheck.mutations import run as mutations
 from minigrad.gradcheck.mutations import spoiling
-from minigrad.gradcheck.mutations.dropping import without_a_term
+from minigrad.gradcheck.mutations.dropping import drop_terms
 from minigrad.gradcheck.oracle import compare_values
 from minigrad.gradcheck.samples.ops import SAMPLES
 
@@ -41,7 +38,7 @@ def of(x):
 
 
 def named(forward, backward, *inputs):
-    """The names of the diagnoses that gradcheck_pair gives, likeliest first, and its whole sentence."""
+    """Return the names of the diagnoses of gradcheck_pair, likeliest first, and the whole message."""
     with pytest.raises(GradcheckError) as caught:
         gradcheck_pair(forward, backward, inputs)
     return [d.name for d in caught.value.diagnoses], str(caught.value)
@@ -110,7 +107,7 @@ def assigned(g, w, i):
 
 
 CASES = {
-    # what it should be called: (forward, backward, inputs, words of the sentence)
+    # name of the diagnosis: (forward, backward, inputs, words of the sentence)
     "factor: 2": (square, lambda g, x: 2 * g * x, (X,), ("2 times", "forgotten 1/2")),
     "factor: 1/2": (lambda x: x * x, lambda g, x: g * x, (X,), ("1/2 times", "used twice", "+=")),
     "factor: N": (lambda x: (x * x).mean(), lambda g, x: g * 2 * x, (numbers(7, 5),), ("35 times", "mean", "Divide by 35")),
@@ -133,11 +130,11 @@ CASES = {
     "half of two: product": (lambda x: x @ x.T, lambda g, x: g @ x, (X,), ("used twice", "(g + g.T) @ x")),
     "missing sum: stretched": (lambda x, b: x * b, lambda g, x, b: (g * b, g * x), (X, numbers(3)), ("broadcasting", ".sum")),
     "missing sum: first": (lambda x, b: x * b, lambda g, x, b: (g * b, (g * x)[0]), (X, numbers(3)),
-        ("first of the 4 places", "axis 0")),
+        ("first of the 4 positions", "axis 0")),
     "missing sum: mean": (lambda x, b: x * b, lambda g, x, b: (g * b, (g * x).mean(0)), (numbers(7, 3), numbers(3)),
         ("1/7 times", "mean where it should take a sum")),
     "missing sum: batch": (lambda x, w: x @ w, lambda g, x, w: (g @ w.T, np.outer(x[-1], g[-1])), (X, W),
-        ("last of the 4 places",)),
+        ("last of the 4 positions",)),
     "swapped": (lambda x, y: x * y * y, lambda g, x, y: (2 * g * x * y, g * y * y), (X, Y),
         ("input 1", "other way round", "in the order of the")),
     "swapped: arguments": (lambda x, y: x / y, lambda g, x, y: (g / x, -g * x / y**2), (X, Y), ("wrong order", "exchanged")),
@@ -151,7 +148,7 @@ CASES = {
     "mask": (lambda x, m: np.where(m, x**3, 0), lambda g, x, m: 3 * g * x * x, (X, np.tri(4, 3, dtype=bool)),
         ("where the mask is False",)),
     "mask: no mask": (lambda x: np.where(x > 0, x**3, 0), lambda g, x: 3 * g * x * x, (X,),
-        ("nothing should arrive", "does not depend")),
+        ("does not depend", "set the gradient to 0")),
     "cross terms": (softmax, lambda g, x: g * softmax(x) * (1 - softmax(x)), (X,), ("elementwise", "cross terms")),
     "cross terms: log": (lambda x: np.log(softmax(x)), lambda g, x: 2 * g - g, (numbers(4, 5),),
         ("second term", "log_softmax")),
@@ -243,7 +240,7 @@ def test_at_a_kink_everything_between_the_two_sides_is_accepted(slope, right):
 @pytest.mark.parametrize("forward, backward, inputs, words", [
     (np.exp, lambda g, x: g, [X.astype(np.float32)], ("input 0 is float32", "astype(np.float64)")),
     (np.exp, lambda g, x: g, [3, np.arange(3)], ("nothing to check", "array of floats")),
-    (lambda x: x.astype(np.float32), lambda g, x: g, [X], ("forward turned float64 inputs into float32",)),
+    (lambda x: x.astype(np.float32), lambda g, x: g, [X], ("forward converted float64 inputs to float32",)),
     (lambda x: [x], lambda g, x: g, [X], ("forward must return an array", "list")),
     (lambda x, y: x * y, lambda g, x, y: g * y, [X, Y], ("returned one gradient", "2 of the inputs", "d0, d1")),
     (np.exp, lambda g, x: (g, g, g), [X], ("returned 3 gradients", "1 of the inputs")),
@@ -257,7 +254,7 @@ def test_at_a_kink_everything_between_the_two_sides_is_accepted(slope, right):
     (np.exp, lambda g, x: g @ g, [X], ("backward failed", "ValueError", "(4, 3)")),
     (np.exp, lambda g, x: undefined, [X], ("backward failed", "NameError", "undefined")),  # noqa: F821
 ], ids=lambda x: x[0] if isinstance(x, tuple) else "")  # fmt: skip
-def test_what_does_not_fit_is_said_in_a_sentence(forward, backward, inputs, words):
+def test_what_does_not_fit_is_an_error_with_the_reason(forward, backward, inputs, words):
     with refuses(GradcheckError, *words):
         gradcheck_pair(forward, backward, inputs)
 
@@ -301,7 +298,7 @@ def test_an_error_carries_the_report_and_the_diagnoses():
 
 
 def spoil(fun, wrong, position=0):
-    """The table with wrong(gradient, g, y, *args) in the place of one rule."""
+    """Replace one rule of the table by wrong(gradient, g)."""
     rules = list(table.RULES[fun].rules)
     right = rules[position]
     rules[position] = lambda g, y, *args, **kwargs: wrong(right(g, y, *args, **kwargs), g)
@@ -457,9 +454,9 @@ def test_locate_looks_into_checkpoints_and_functions_of_several_values():
 def test_locate_says_what_it_cannot_do():
     loss = model(of(X), of(W))
     loss.backward()
-    with refuses(GradcheckError, "used up by backward", "retain_graph=True", "the function"):
+    with refuses(GradcheckError, "released by backward", "retain_graph=True", "the function"):
         locate(loss)
-    with refuses(GradcheckError, "no graph to look into", "requires a gradient"):
+    with refuses(GradcheckError, "no graph to check", "requires a gradient"):
         locate(mg.tensor(X).sum())
 
 
@@ -491,11 +488,11 @@ def test_locate_in_a_whole_module():
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: m.name)
 def test_the_sentence_names_the_mistake(mistake):
-    said = " ".join(mistake.verdict())
-    assert all(word in said for word in mistake.names), said
+    messages = " ".join(mistake.verdict())
+    assert all(word in messages for word in mistake.names), messages
 
 
-def test_a_dozen_mistakes_and_what_is_said_are_printed(capsys):
+def test_a_dozen_mistakes_and_their_diagnoses_are_printed(capsys):
     assert door.main(["--mistakes"]) == 0
     out = capsys.readouterr().out
     assert len(MISTAKES) >= 12 and f"{len(MISTAKES)} mistakes, {len(MISTAKES)} of them named" in out
@@ -527,7 +524,7 @@ def test_mistakes_in_a_forward_pass_the_gradient_check_and_fail_against_a_refere
 
 
 @pytest.mark.parametrize("ours, right, words", [
-    (lambda x: x.sum(1), lambda x: x.mean(1), ("3 times", "mean over 3")), (lambda x: x + 2, lambda x: x, ("same 2",)),
+    (lambda x: x.sum(1), lambda x: x.mean(1), ("3 times", "a sum over 3 elements", "mean should")), (lambda x: x + 2, lambda x: x, ("same 2",)),
     (lambda x: x**3, lambda x: x, ("not by a common factor",)), (lambda x: x.T, lambda x: x, ("shape",)),
 ])  # fmt: skip
 def test_values_are_compared_with_a_reference(ours, right, words):
@@ -541,23 +538,23 @@ def test_values_are_compared_with_a_reference(ours, right, words):
 
 def test_every_term_of_a_rule_is_dropped_once():
     def of_rule(fun, i=0):
-        return [term for term, _ in without_a_term(table.RULES[fun].rules[i])]
+        return [term for term, _ in drop_terms(table.RULES[fun].rules[i])]
 
     assert (
         of_rule(np.tanh) == ["- y * y", "1"]
         and of_rule(np.multiply) == []
         and of_rule(np.log1p) == ["+ x", "1"]
     )
-    kernel = [term for term, _ in without_a_term(F.normalized.kernel.backward)]
+    kernel = [term for term, _ in drop_terms(F.normalized.kernel.backward)]
     assert kernel == ["moved += g @ mean", "h -= moved"]
 
 
 def test_nearly_all_mutants_are_caught_and_diagnosed_rightly():
-    # a share of the functions, so that this takes seconds; `python -m minigrad.gradcheck --mutations` runs them all
+    # a few functions, so that this takes seconds; `python -m minigrad.gradcheck --mutations` runs them all
     funs = [np.multiply, np.true_divide, np.power, np.tanh, np.matmul, np.where, np.amax, np.prod,
             F.softmax.kernel.forward, F.linear.kernel.forward,
             F.normalized.kernel.forward, np.reshape, graph.take_item, np.linalg.solve]  # fmt: skip
-    found = mutations.reached([*SAMPLES, *mutations.squares()])
+    found = mutations.find_functions([*SAMPLES, *mutations.squares()])
     verdicts = [
         mutations.judge(m, tried, nodes)
         for tried, needed, nodes, fun in [(*found[fun], fun) for fun in funs]
@@ -592,8 +589,8 @@ def test_the_mutation_run_prints_what_it_counts(monkeypatch, capsys):
             "term dropped",
             "the engine",
             "right cause named",
-            "What changes nothing, and why",
-            "Not done",
+            "Mutants that change nothing, and why",
+            "Not tested",
             "Time",
         )
     )

@@ -1,4 +1,4 @@
-"""The checker itself: what it refuses, what it leaves as it was, what it names, and that wrong rules do not get past it."""
+"""The checker itself: what it refuses, what it restores, what it names, and that wrong rules do not pass it."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from minigrad.nn import Parameter
 
 
 def spoil(monkeypatch, fun, wrong, position=0):
-    """Put `wrong(right gradient)` in the place of a function's rule for one argument."""
+    """Replace a function's rule for one argument by `wrong(right gradient)`."""
     row = table.RULES[fun]
     right = row.rules[position]
     rules = list(row.rules)
@@ -46,7 +46,7 @@ def test_float32_is_refused_with_the_reason_and_the_way_out(fun, inputs):
 
 
 def test_a_function_that_loses_precision_inside_is_refused():
-    with refuses(GradcheckError, "float64 inputs into float32"):
+    with refuses(GradcheckError, "float64 inputs to float32"):
         gradcheck(lambda x: x.float(), [leaf(3)])
 
 

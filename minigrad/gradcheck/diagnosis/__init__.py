@@ -1,1 +1,1 @@
-"""What went wrong: hypotheses, each tried on the evidence of one wrong gradient. reasons.py puts them in order."""
+"""Diagnose a wrong gradient: try a list of hypotheses on its entries. Start with reasons.py."""

@@ -1,6 +1,6 @@
-"""All entries of a wrong gradient beside the right ones, and what was in play.
+"""Evidence: a wrong gradient, the right one, and the arrays it was computed from.
 
-Knows how to ask "is it this?"; holds no guesses itself.
+The hypotheses about it are in numbers.py, structure.py, rerun.py and terms.py.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ HYPOTHESES = []  # in the order in which they are tried
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A guess about what went wrong: test(evidence) gives the sentence to say if everything fits it, else None."""
+    """A possible mistake: test(evidence) returns a sentence if every entry fits it, else None."""
 
     name: str
     test: object
@@ -24,7 +24,7 @@ class Hypothesis:
 
 
 def hypothesis(name, last_resort=False):
-    """Append a guess to the list: the function below takes the Evidence and returns a sentence, or None."""
+    """Decorator: append a hypothesis, a function that takes the Evidence and returns a sentence or None."""
 
     def add(test):
         HYPOTHESES.append(Hypothesis(name, test, last_resort))
@@ -34,9 +34,9 @@ def hypothesis(name, last_resort=False):
 
 
 def diagnose(evidence, most=2):
-    """The Diagnoses that fit all entries, likeliest first; at most so many of different names."""
+    """Return at most `most` Diagnoses that fit all entries, likeliest first, each of a different name."""
     found = {}
-    with np.errstate(all="ignore"):  # guesses divide by zero freely
+    with np.errstate(all="ignore"):  # hypotheses divide by zero freely
         for h in HYPOTHESES:
             if h.name in found or h.last_resort and found or evidence.close and h.name != "dtype":
                 continue
@@ -50,14 +50,18 @@ def diagnose(evidence, most=2):
 
 @dataclass
 class Evidence:
-    """One input's gradient as backward gave it (`raw`) and as it should be (`numeric`), and what may explain the difference.
+    """One input's gradient from backward (`raw`), the right one (`numeric`), and what may explain the error.
 
-    x         the input                                   g, y       the incoming gradients and the outputs
-    args      everything the function was given           position   which of them x is (None: x is a parameter)
-    jacobian  of the outputs by x, where it is small      kinks      where the slope jumps
-    siblings  the Evidence of all inputs, this one too    forward    forward(args) -> y again, with other arguments
-    call      call(g, y, args) -> raw: backward again, with other things
-    others    (position, what the rule of that argument gives, as a function), where arguments have rules of their own
+    x         the input
+    g, y      the incoming gradients and the outputs
+    args      all arguments of the function
+    position  the position of x among them; None if x is a parameter
+    jacobian  the outputs' Jacobian with respect to x, if it is small
+    kinks     the entries at which the slope jumps
+    siblings  the Evidence of all inputs, including this one
+    forward   forward(args) -> y: run forward with other arguments
+    call      call(g, y, args) -> raw: run backward with other arguments
+    others    [(position, function that calls the rule of that argument)], if each argument has its own rule
     """
 
     name: str
@@ -74,12 +78,12 @@ class Evidence:
     forward: object = None
     call: object = None
     others: list = field(default_factory=list)
-    failure: Exception | None = None  # what backward raised instead of giving a gradient
-    words: tuple = ("input", "backward")  # how an argument and its derivative are called
+    failure: Exception | None = None  # the error that backward raised
+    words: tuple = ("input", "backward")  # the words for an argument and for what computes its gradient
 
     @cached_property
     def a(self):
-        """The gradient as given, if it has the input's shape and is finite; else None."""
+        """The gradient that backward gave, if it has the input's shape and is finite; else None."""
         fits = (
             isinstance(self.raw, np.ndarray)
             and self.raw.shape == self.x.shape
@@ -99,18 +103,18 @@ class Evidence:
 
     @cached_property
     def tolerance(self):
-        """How close a guess must come: rounding, and far closer than the right gradient is."""
-        apart = np.inf if self.a is None else np.abs(self.a - self.n).max(initial=0)
-        return min(TOLERANCE * self.scale, 0.02 * apart)
+        """The largest error a hypothesis may have: rounding, and at most 2 % of the gradient's own error."""
+        error = np.inf if self.a is None else np.abs(self.a - self.n).max(initial=0)
+        return min(TOLERANCE * self.scale, 0.02 * error)
 
     @cached_property
     def close(self):
-        """Are all the numbers right? Then only their precision can be wrong."""
+        """True if all entries are right: then only their precision can be wrong."""
         return self.a is not None and bool(np.abs(self.a - self.n).max(initial=0) <= TOLERANCE * self.scale)
 
     @cached_property
     def wrong(self):
-        """Which entries are wrong."""
+        """The wrong entries, as a boolean array."""
         return np.abs(self.a - self.n) > min(
             TOLERANCE * self.scale, 0.01 * np.abs(self.a - self.n).max(initial=0)
         )
@@ -120,15 +124,15 @@ class Evidence:
         return self.a - self.n
 
     def is_given(self, candidate):
-        """Is `candidate` what backward gave, in every entry?"""
+        """True if `candidate` equals the gradient that backward gave, in every entry."""
         return self.a is not None and self._close(candidate, self.a)
 
     def is_difference(self, candidate):
-        """Is `candidate` what backward gave minus what it should have given?"""
+        """True if `candidate` equals the gradient that backward gave, minus the right one."""
         return self.a is not None and self._close(candidate, self.difference)
 
     def is_right(self, candidate):
-        """Is `candidate` what backward should have given?"""
+        """True if `candidate` equals the right gradient."""
         return candidate is not None and self._close(np.asarray(candidate, float), self.n)
 
     def _close(self, candidate, array):
@@ -139,11 +143,12 @@ class Evidence:
 
     @property
     def me(self):
+        """The name of x in a sentence."""
         return f"{self.words[0]} {self.position}" if self.position is not None else self.name
 
     @property
     def backward(self):
-        """What gave the gradient, as a sentence names it."""
+        """The name, in a sentence, of the function that computed the gradient."""
         return self.words[1]
 
     def called(self, position):
@@ -151,7 +156,7 @@ class Evidence:
 
     @cached_property
     def one_g(self):
-        """The incoming gradient, if there is one output; else None."""
+        """The incoming gradient, if there is exactly one output; else None."""
         return self.g[0] if len(self.g) == 1 else None
 
     @cached_property
@@ -159,32 +164,34 @@ class Evidence:
         return self.y[0] if len(self.y) == 1 else None
 
     def beside_x(self, array):
-        """The ways in which `array` lines up with x: as it is, broadcast, or with axes of one where a reduction took them."""
+        """List the ways to align `array` with x: broadcast, or with the axes that a reduction removed."""
         if array is None or getattr(array, "dtype", np.dtype("O")).kind not in "fiub":
             return []
         return [
             np.broadcast_to(array.reshape(shape), self.x.shape)
-            for shape in _lined_up(array.shape, self.x.shape)
+            for shape in _aligned_shapes(array.shape, self.x.shape)
         ]
 
     @cached_property
     def floats(self):
-        """(name, array) of the other arguments that are arrays of numbers."""
-        return [
-            (self.called(i), np.asarray(arg, float)) for i, arg in enumerate(self.args)
-            if i != self.position and isinstance(arg, (np.ndarray, float)) and np.asarray(arg).dtype.kind == "f"
-        ]  # fmt: skip
+        """(name, array) of the other arguments that are floats or arrays of floats."""
+        others = [
+            (i, np.asarray(arg))
+            for i, arg in enumerate(self.args)
+            if i != self.position and isinstance(arg, (np.ndarray, float))
+        ]
+        return [(self.called(i), array.astype(float)) for i, array in others if array.dtype.kind == "f"]
 
     @cached_property
     def axes(self):
-        """The tuples of axes along which a normalisation may have run, each long enough to say something."""
+        """The tuples of axes that a normalisation may have reduced, each over at least 3 elements."""
         d, shape = self.x.ndim, self.x.shape
         every = [(i,) for i in reversed(range(d))] + [tuple(range(i, d)) for i in range(d - 2, -1, -1)]
         return [axes for axes in every if np.prod([shape[i] for i in axes]) >= 3]
 
 
-def _lined_up(shape, wanted):
-    """The shapes that an array of `shape` may be given so that it broadcasts to `wanted`."""
+def _aligned_shapes(shape, wanted):
+    """Yield the shapes to which an array of `shape` can be reshaped so that it broadcasts to `wanted`."""
     if len(shape) <= len(wanted) and all(
         n in (1, w) for n, w in zip(shape[::-1], wanted[::-1], strict=False)
     ):
@@ -196,10 +203,10 @@ def _lined_up(shape, wanted):
             yield wanted[:start] + (1,) * missing + wanted[start + missing :]
 
 
-def summed_to(gradient, shape):
-    """`gradient` summed over the axes along which an array of `shape` had been stretched to its shape.
+def sum_to(gradient, shape):
+    """Sum `gradient` over the axes along which broadcasting stretched an array of `shape`.
 
-    None if that is not so.
+    Returns None if an array of `shape` does not broadcast to the gradient's shape.
     """
     extra = gradient.ndim - len(shape)
     if extra < 0 or any(n not in (1, m) for n, m in zip(shape, gradient.shape[extra:], strict=True)):

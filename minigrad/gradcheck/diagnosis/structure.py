@@ -1,6 +1,6 @@
-"""What probably went wrong, judged by how the right gradient is built: Jacobians, normalisations, sums over the batch.
+"""Hypotheses about the structure of the right gradient: Jacobians, normalisations, sums over the batch.
 
-Continues the list of numbers.py. Knows the shapes that derivatives take; no rules.
+Continues the list of numbers.py.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from minigrad.gradcheck.diagnosis.evidence import hypothesis
 
 @hypothesis("cross terms")
 def elementwise(e):
-    """Only the diagonal of the Jacobian was used."""
+    """Backward used only the diagonal of the Jacobian."""
     if e.jacobian is None or e.one_g is None or e.one_y.size != e.x.size or e.x.size < 2:
         return None
     diagonal = np.diag(e.jacobian)
@@ -20,31 +20,31 @@ def elementwise(e):
         return None
     if e.is_given((diagonal * e.one_g.ravel()).reshape(e.x.shape)):
         return (
-            "the function was treated as elementwise: only dy_i/dx_i is there, and the cross terms dy_i/dx_j are missing. "
-            "For softmax "
-            "dx = y * (g - (g * y).sum(axis, keepdims=True)): y * (1 - y) * g is only the diagonal of its Jacobian."
+            "the function was treated as elementwise: only dy_i/dx_i is there, and the cross terms "
+            "dy_i/dx_j are missing. For softmax dx = y * (g - (g * y).sum(axis, keepdims=True)): y * (1 - "
+            "y) * g is only the diagonal of its Jacobian."
         )
 
 
 @hypothesis("cross terms")
 def second_term(e):
-    """The difference is, along an axis, one number times softmax."""
+    """Along an axis, the difference is one number times softmax."""
     if e.a is None or e.wrong.sum() < 3:
         return None
     for axes in e.axes:
         for name, direction in _softmaxes(e, axes):
             if _spans(e, [direction], axes) and not _spans(e, [np.ones(e.x.shape)], axes):
                 return (
-                    f"what is missing or too much is, along axis {_listed(axes)}, one number times {name}: the second term of "
-                    f"a normalisation. Softmax: dx = y * (g - (g * y)"
-                    ".sum(axis, keepdims=True)); log_softmax: dx = g - softmax * g.sum(axis, keepdims=True); cross-entropy: "
-                    "(softmax - onehot) / N."
+                    f"along axis {_format_axes(axes)} it is off by one number times {name}: the second term "
+                    "of a normalisation is missing or too much. Softmax: dx = y * (g - (g * y).sum(axis, "
+                    "keepdims=True)); log_softmax: dx = g - softmax * g.sum(axis, keepdims=True); "
+                    "cross-entropy: (softmax - onehot) / N."
                 )
 
 
 @hypothesis("cross terms")
 def attention_weights(e):
-    """The difference of the queries' gradient is, for each query, one number times the average of the keys."""
+    """For each query, its gradient is off by one number times the weighted average of the keys."""
     arrays = [
         i
         for i, arg in enumerate(e.args)
@@ -57,13 +57,13 @@ def attention_weights(e):
         return None
     try:
         averages = e.forward((*e.args[:v], e.args[k], *e.args[v + 1 :]))[0]
-    except Exception:  # it was no attention
+    except Exception:  # the function is no attention
         return None
     if averages.shape == e.x.shape and _spans(e, [averages], (e.x.ndim - 1,)):
         return (
-            "the softmax of the attention weights was treated as elementwise: what is missing is, for each query, one number "
-            "times the average of the keys. With "
-            "p = softmax(s) and dp = g @ v.T: ds = p * (dp - (dp * p).sum(-1, keepdims=True))."
+            "the softmax of the attention weights was treated as elementwise: for each query, one number "
+            "times the weighted average of the keys is missing. With p = softmax(s) and dp = g @ v.T: ds = "
+            "p * (dp - (dp * p).sum(-1, keepdims=True))."
         )
 
 
@@ -77,7 +77,7 @@ def _softmaxes(e, axes):
 
 @hypothesis("mean terms")
 def normalisation(e):
-    """The difference lies, along some axes, in what shifting and scaling x do."""
+    """Along some axes, the difference is a combination of a constant and xhat."""
     if e.a is None or e.wrong.sum() < 3:
         return None
     for axes in e.axes:
@@ -91,15 +91,15 @@ def normalisation(e):
         ):
             if _spans(e, directions, axes):
                 return (
-                    f"what is missing or too much is, along axis {_listed(axes)}, {shape}: the gradient through the mean and "
-                    f"the variance of a normalisation. Layer norm, "
-                    f"with h = g * weight: dx = (h - mean(h) - xhat * mean(h * xhat)) / sigma; {what} was left out (or the "
-                    f"gradient through a mean was)."
+                    f"along axis {_format_axes(axes)} it is off by {shape}: the gradient through the mean "
+                    "and the variance of a normalisation is missing or too much. Layer norm, with h = g * "
+                    f"weight: dx = (h - mean(h) - xhat * mean(h * xhat)) / sigma; {what} was left out (or "
+                    "the gradient through a mean was)."
                 )
 
 
 def _spans(e, directions, axes):
-    """Is the difference, in every row along `axes`, a combination of the rows of `directions`?"""
+    """Is the difference a linear combination of `directions` in every row along `axes`?"""
     rest = [i for i in range(e.x.ndim) if i not in axes]
 
     def rows(array):
@@ -115,28 +115,28 @@ def _spans(e, directions, axes):
     return True
 
 
-def _listed(axes):
+def _format_axes(axes):
     return str(axes[0]) if len(axes) == 1 else str(axes)
 
 
 @hypothesis("transposed factor")
 def jacobian_times_g(e):
-    """J g where J^T g is due: g @ W for g @ W.T."""
+    """J g instead of J^T g: g @ W instead of g @ W.T."""
     if e.jacobian is None or e.one_g is None or e.jacobian.shape[0] != e.jacobian.shape[1] or e.x.size < 2:
         return None
     if not np.allclose(e.jacobian, e.jacobian.T, rtol=0, atol=1e-7) and e.is_given(
         (e.jacobian @ e.one_g.ravel()).reshape(e.x.shape)
     ):
         return (
-            "the Jacobian was applied as it is and not transposed: for y = x @ W the gradients are dx = g @ W.T and dW = x.T "
-            "@ g, not g @ W and x @ g, "
-            "which square matrices do not show. Test with shapes that are not square."
+            "the Jacobian was applied without its transpose: for y = x @ W the gradients are dx = g @ W.T "
+            "and dW = x.T @ g, not g @ W and x @ g. Square matrices hide this: test with shapes that are "
+            "not square."
         )
 
 
 @hypothesis("missing sum")
 def one_slice(e):
-    """Only one place along an axis of the output was counted."""
+    """Backward used only the first or last position along an axis of the output."""
     if e.jacobian is None or e.one_g is None or e.a is None:
         return None
     g = e.one_g
@@ -146,9 +146,9 @@ def one_slice(e):
             np.moveaxis(only, axis, 0)[j] = np.moveaxis(g, axis, 0)[j]
             if e.is_given((e.jacobian.T @ only.ravel()).reshape(e.x.shape)):
                 return (
-                    f"only the {'first' if j == 0 else 'last'} of the {n} places along axis {axis} of the output was counted: "
-                    f"all of them use {e.me}, so their "
-                    "gradients add up. Sum over that axis (the batch), and add (+=) where you loop."
+                    f"only the {'first' if j == 0 else 'last'} of the {n} positions along axis {axis} of the "
+                    f"output was counted: all of them use {e.me}, so their gradients add up. Sum over that "
+                    "axis (the batch); in a loop, add with +=."
                 )
 
 
@@ -161,9 +161,9 @@ def straight_through(e):
             else f"also at the {int(e.wrong.sum())} of {e.wrong.size} entries where it should not"
         )
         return (
-            f"the incoming gradient is passed on unchanged {where}, as if the function were the identity: multiply it by the "
-            f"function's own slope (the chain rule), "
-            "and for relu or a mask let nothing pass where the output is flat."
+            f"the incoming gradient is passed on unchanged {where}, as if the function were the identity: "
+            "multiply it by the function's own slope (the chain rule); for relu or a mask, that is 0 where "
+            "the output is flat."
         )
 
 
@@ -177,12 +177,11 @@ def leaks_where_flat(e):
                 for value in (True, False):
                     if (mask == value)[e.wrong].all():
                         return (
-                            f"it is wrong only where the mask is {value}: the mask of forward must act on the gradient too (g "
-                            f"* mask, or 0 where masked)."
+                            f"it is wrong only where the mask is {value}: the mask of forward must act on "
+                            "the gradient too (g * mask, or 0 where masked)."
                         )
     if not e.n[e.wrong].any() and e.n.any():
         return (
-            f"it is wrong only at the {int(e.wrong.sum())} of {e.wrong.size} entries where nothing should arrive, because the "
-            f"output does not depend on them (masked, "
-            "clipped, not chosen): set the gradient to 0 there."
+            f"it is wrong only at the {int(e.wrong.sum())} of {e.wrong.size} entries that the output does "
+            "not depend on (masked, clipped, not chosen): set the gradient to 0 there."
         )

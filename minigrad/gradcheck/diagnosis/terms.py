@@ -1,34 +1,34 @@
-"""What probably went wrong, as a formula: a term or a factor that is missing, written with g, x and y.
+"""Hypotheses that write the missing term or factor as a formula of g, x and y.
 
-The end of the list that numbers.py begins: tried last, because it says what is missing and not why. Knows a few dozen simple
-expressions; a formula counts only if it fits every entry.
+These are tried last, after those of numbers.py, structure.py and rerun.py, because a formula tells what is
+missing and not why. The formulas are a few dozen simple expressions; one counts only if it fits every entry.
 """
 
 import numpy as np
 
 from minigrad.gradcheck.diagnosis.evidence import hypothesis
-from minigrad.gradcheck.diagnosis.factors import spelled
+from minigrad.gradcheck.diagnosis.factors import spell
 
 
 @hypothesis("missing term", last_resort=True)
 def term(e):
-    """The difference is g times a simple expression of what is there."""
+    """The difference is g times a simple expression."""
     if e.a is None or e.x.size < 4:
         return None
     for symbol, g in _incoming(e):
         for name, factor in expressions(e):
             c = _multiple(e.difference, g * factor, e.tolerance)
             if c is not None:
+                why = "that term, or one that contains it, is too much" if c > 0 else "a term is missing"
                 return (
-                    f"it is off by {_product(c, name, symbol)}: that term is "
-                    f"{'too much, or a term with it' if c > 0 else 'missing'}. It should be added: "
+                    f"it is off by {_product(c, name, symbol)}: {why}. It should be added: "
                     f"{_product(-c, name, symbol)}."
                 )
 
 
 @hypothesis("missing term", last_resort=True)
 def term_below(e):
-    """The same under a fraction line, or under a root there."""
+    """The same for the denominator, or for a root in the denominator."""
     if e.a is None or e.x.size < 4:
         return None
     for g in e.beside_x(e.one_g):
@@ -38,26 +38,29 @@ def term_below(e):
                 for name, factor in expressions(e):
                     c = _multiple(given - right, factor, 1e-6 * np.abs(given - right).max())
                     if c is not None:
+                        much = "too much" if c > 0 else "too little"
                         return (
-                            f"{place} stands {_product(c, name, '')} {'too much' if c > 0 else 'too little'}: add "
-                            f"{_product(-c, name, '')} there."
+                            f"{place}, {_product(c, name, '')} is {much}: add {_product(-c, name, '')} there."
                         )
 
 
 @hypothesis("missing factor", last_resort=True)
 def missing_factor(e):
-    """The ratio is a simple expression of what is there."""
+    """The ratio is a simple expression."""
     if e.a is None or e.x.size < 4 or not e.n.all() or not e.a.all():
         return None
     for name, factor in expressions(e):
         c = _multiple(e.n / e.a, factor, 1e-6 * np.abs(e.n / e.a).max())
         if c is not None and name != "1":
-            return f"a factor is missing: multiply by {_product(c, name, '')} (the chain rule: the slope of everything inside)."
+            return (
+                f"a factor is missing: multiply by {_product(c, name, '')} (the chain rule: the slope of the "
+                "inner function)."
+            )
 
 
 @hypothesis("missing term", last_resort=True)
 def two_terms(e):
-    """The difference is g times two simple expressions: tried last, for two numbers fit more than one."""
+    """The difference is g times a sum of two expressions: tried last, as two coefficients fit more easily."""
     if e.a is None or e.x.size < 9 or e.wrong.sum() < 6:
         return None
     for symbol, g in _incoming(e):
@@ -70,19 +73,19 @@ def two_terms(e):
                 c = np.linalg.lstsq(basis, e.difference.ravel(), rcond=None)[0]
                 if np.abs(basis @ c - e.difference.ravel()).max() <= e.tolerance and np.abs(c).min() > 1e-3:
                     return (
-                        f"it is off by {_product(c[0], one, symbol)} + {_product(c[1], other, symbol)}: a term like that is "
-                        f"missing or too much."
+                        f"it is off by {_product(c[0], one, symbol)} + {_product(c[1], other, symbol)}: a "
+                        "term like that is missing or too much."
                     )
 
 
 def _incoming(e):
-    """(name, array) of the incoming gradients, as they line up with x."""
+    """Yield (name, array) of the incoming gradients, aligned with x."""
     for k, g in enumerate(e.g):
         yield from ((f"g{k}" if len(e.g) > 1 else "g", aligned) for aligned in e.beside_x(g))
 
 
 def expressions(e):
-    """(name, array) of simple expressions of the input, the output and the other arguments, simplest first."""
+    """Yield (name, array) of expressions of the input, the output and the other arguments, simplest first."""
     names = [("x", e.x)] + [
         (f"y{k}" if len(e.y) > 1 else "y", y) for k, one in enumerate(e.y) for y in e.beside_x(one)[:1]
     ]
@@ -106,7 +109,7 @@ def expressions(e):
 
 
 def _multiple(array, of, tolerance):
-    """c if array = c * of in every entry, else None."""
+    """Return c if array = c * of in every entry, else None."""
     if not np.isfinite(of).all() or not of.any() or not array.any():
         return None
     c = float(np.vdot(of, array) / np.vdot(of, of))
@@ -115,5 +118,5 @@ def _multiple(array, of, tolerance):
 
 def _product(c, name, g="g"):
     parts = [g] * bool(g) + [name] * (name != "1" or not g)
-    sign, size = "-" if c < 0 else "", spelled(abs(c))
+    sign, size = "-" if c < 0 else "", spell(abs(c))
     return sign + "·".join([size] * (size != "1") + parts)

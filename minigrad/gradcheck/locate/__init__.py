@@ -1,1 +1,1 @@
-"""Which op of a graph has the wrong rule, and the line that called it. locating.py begins."""
+"""Find the op of a graph whose rule is wrong, and the source line that called it. Start with locating.py."""

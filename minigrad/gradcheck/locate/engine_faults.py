@@ -1,9 +1,7 @@
-"""Does the engine put right rules together rightly?
+"""Check the engine itself: its order of nodes, its sums after broadcasting, its accumulation of gradients.
 
-Its order, its undoing of broadcasting, its adding up, beside a plain second version.
-
-Knows what a reverse pass has to do, and does it again slowly: visit by birth, sum what was stretched, add up every
-contribution.
+A slow second version of the reverse pass serves for comparison: visit the nodes by birth, sum over the axes
+that broadcasting stretched, add up every contribution.
 """
 
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ import numpy as np
 from minigrad.engine import reverse_pass
 from minigrad.engine.graph import Node, nodes_behind
 from minigrad.engine.tensor import Tensor
-from minigrad.gradcheck.diagnosis.evidence import summed_to
+from minigrad.gradcheck.diagnosis.evidence import sum_to
 from minigrad.gradcheck.numeric import relative_error
 from minigrad.gradcheck.results import Diagnosis
 
@@ -27,21 +25,22 @@ class EngineFault:
 
 
 def examine_engine(values, rng):
-    """The first EngineFault behind some tensors, or None."""
+    """Return the first EngineFault in the history of some tensors, or None."""
     starts = [y.node for y in values]
-    order = reverse_pass.oldest_first(starts)  # whichever the engine runs
-    places = {node: i for i, node in enumerate(order)}
+    order = reverse_pass.oldest_first(starts)  # the order of the engine under test
+    positions = {node: i for i, node in enumerate(order)}
     for node in order:
         for parent in node.parents:
-            if type(parent) is Node and places.get(parent, -1) > places[node]:
+            if type(parent) is Node and positions.get(parent, -1) > positions[node]:
                 return _fault(
-                    "order", f"{node.name} comes before {parent.name}, which it was made from",
-                    "the nodes are visited in the wrong order: a node's gradient is complete only when all that used its "
-                    "value have had their turn. Visit newest first.",
-                )  # fmt: skip
+                    "order",
+                    f"{node.name} comes before {parent.name}, its argument",
+                    "the nodes are visited in the wrong order: a node's gradient is complete only after "
+                    "every node that used its value was visited. Visit newest first.",
+                )
     seeds = {node: rng.standard_normal(node.shape).astype(node.dtype) for node in starts}
-    contributions, fault = _by_hand(starts, seeds)
-    return fault or _adding_up(contributions, seeds)
+    contributions, fault = _collect_contributions(starts, seeds)
+    return fault or _check_accumulation(contributions, seeds)
 
 
 def _fault(name, what, sentence):
@@ -50,8 +49,11 @@ def _fault(name, what, sentence):
     )
 
 
-def _by_hand(starts, seeds):
-    """All contributions to each node and leaf, in the order of arrival; and the first fault in fitting one to its argument."""
+def _collect_contributions(starts, seeds):
+    """Collect the contributions to each node and leaf, in the order of arrival.
+
+    Returns them with the first EngineFault in fitting a gradient to its argument, or None.
+    """
     contributions = {node: [("the seed", g)] for node, g in seeds.items()}
     for node in sorted(nodes_behind(starts), key=lambda node: -node.birth):
         if node not in contributions:
@@ -62,10 +64,10 @@ def _by_hand(starts, seeds):
         ):
             if parent is None or raw is None:
                 continue
-            right = raw if type(raw) is tuple else summed_to(np.asarray(raw), parent.shape)
+            right = raw if type(raw) is tuple else sum_to(np.asarray(raw), parent.shape)
             if right is not None and type(raw) is not tuple:
                 right = right.astype(parent.dtype)
-                fault = _fitting(raw, right, parent, node, i)
+                fault = _check_fit(raw, right, parent, node, i)
                 if fault:
                     return contributions, fault
             contributions.setdefault(parent, []).append((f"argument {i} of {node.name}", right))
@@ -85,15 +87,18 @@ def _total(parts):
     return total
 
 
-def _fitting(raw, right, parent, node, i):
-    """Does the engine fit a gradient to its argument: sum what was stretched, keep the dtype?"""
-    what = f"the gradient of shape {np.shape(raw)} for argument {i} of {node.name}, which has the shape {parent.shape}"
+def _check_fit(raw, right, parent, node, i):
+    """Return the EngineFault in fitting a gradient to its argument's shape and dtype, or None."""
+    what = (
+        f"the gradient of shape {np.shape(raw)} for argument {i} of {node.name}, which has the shape "
+        f"{parent.shape}"
+    )
     try:
         given = reverse_pass.fit(raw, parent, node)
     except Exception as error:
         return _fault("broadcasting", f"it cannot fit {what}: {type(error).__name__}: {error}", _STRETCHED)
     if given.shape != parent.shape:
-        return _fault("broadcasting", f"it hands on {what}, as it is", _STRETCHED)
+        return _fault("broadcasting", f"it passes on {what}, unchanged", _STRETCHED)
     if given.dtype != parent.dtype or not _same(given, right):
         if given.dtype != parent.dtype or _same(given, right.astype(np.float32)):
             return _fault(
@@ -103,9 +108,9 @@ def _fitting(raw, right, parent, node, i):
             )
         factor = right.size / max(1, np.size(raw))
         how = (
-            "by a mean, where it is a sum"
+            "by a mean instead of a sum"
             if _same(given, right * factor)
-            else "by keeping one slice, where all add up"
+            else "by keeping one slice instead of adding up all"
             if raw.shape != parent.shape
             else "though nothing was stretched"
         )
@@ -114,13 +119,13 @@ def _fitting(raw, right, parent, node, i):
 
 
 _STRETCHED = (
-    "broadcasting is not undone rightly: a number that was stretched over an axis was used once for each place, so its "
-    "gradient is the sum over that axis."
+    "broadcasting is not undone correctly: an element that was stretched along an axis was used once for "
+    "each position, so its gradient is the sum over that axis."
 )
 
 
-def _adding_up(contributions, seeds):
-    """Does the engine arrive at the total of the contributions, for every node and leaf?"""
+def _check_accumulation(contributions, seeds):
+    """Return the EngineFault if the engine's gradient of a node or leaf is not the sum of its parts."""
     found = reverse_pass.pull_back(dict(seeds), set(contributions), retain_graph=True)
     newest_first = sorted(contributions, key=lambda key: -key.birth if type(key) is Node else 0)
     for key in newest_first:
@@ -132,22 +137,24 @@ def _adding_up(contributions, seeds):
         if isinstance(given, Tensor):
             given = given.data
         if given is None or not _same(given, right):
-            kept = next((label for label, part in parts if given is not None and _same(given, part)), None)
+            only = next((label for label, part in parts if given is not None and _same(given, part)), None)
             if len(parts) > 1:
                 what = (
-                    f"{name} is used {len(parts)} times, and only the gradient through {kept} is there"
-                    if kept
-                    else f"{name} is used {len(parts)} times, and their gradients are not added up"
+                    f"only the gradient through {only} arrives"
+                    if only
+                    else "their gradients are not added up"
                 )
+                what = f"{name} is used {len(parts)} times, and {what}"
                 return _fault(
                     "accumulation",
                     what,
-                    "the gradients of all uses of a value add up: pending[x] = pending[x] + g, never pending[x] = g.",
+                    "the gradients of all uses of a value add up: pending[x] = pending[x] + g, never "
+                    "pending[x] = g.",
                 )
             return _fault(
                 "accumulation",
                 f"{name} does not get the gradient that was sent to it",
-                "look at how pending gradients are kept until their node's turn.",
+                "look at how pending gradients are stored until their node is visited.",
             )
     return None
 

@@ -1,9 +1,7 @@
-"""One node of a graph as a function of arrays with a rule for its gradient: what locate checks.
+"""Make a Step of each node of a graph: a function of arrays with a rule, which locate checks by itself.
 
-Knows nodes and rows; no calculus.
-
-The arguments are those the node had, as float64. Where the graph kept only a node in the place of an argument (no rule
-reads its numbers), they are computed again from the nodes before it, oldest first.
+The arguments are those of the node, as float64. Where the graph released an argument's values (no rule reads
+them), they are recomputed from the nodes before it, oldest first.
 """
 
 import numpy as np
@@ -13,25 +11,25 @@ from minigrad.engine.graph import Node, name_of, oldest_first
 from minigrad.engine.recompute import recomputed
 from minigrad.engine.table import RULES, KernelRow, Row
 from minigrad.engine.tensor import Tensor
-from minigrad.gradcheck.diagnosis.evidence import Evidence, summed_to
+from minigrad.gradcheck.diagnosis.evidence import Evidence, sum_to
 from minigrad.gradcheck.diagnosis.numbers import only_float32
-from minigrad.gradcheck.judging import judged
-from minigrad.gradcheck.numeric import EPS, TOLERANCE, around, flat, relative_error, slopes
+from minigrad.gradcheck.judging import judge
+from minigrad.gradcheck.numeric import EPS, TOLERANCE, flat, relative_error, slopes, values_around
 from minigrad.modes import no_grad
 
-# entries of an argument that is still checked entry by entry, where its slope along a direction was wrong
+# an argument whose slope along a direction is wrong is checked entry by entry if it has at most this many
 LARGEST = 20_000
 
 SYMMETRIC = {np.linalg.cholesky}  # functions of symmetric matrices: their two halves move together
 
 
 def steps_of(starts):
-    """The Steps behind some nodes, oldest first; a checkpoint's own comes after those that it computes again."""
+    """Return the Steps of nodes and their ancestors, oldest first; a checkpoint follows its inner steps."""
     values, steps = {}, []
     for node in oldest_first(starts):
         if node.fun is recomputed:
             step = Rerun(node)
-            steps += step.inner()
+            steps += step.inner_steps()
         else:
             step = Step(node, tuple(_value(arg, values) for arg in node.args))
         values[node] = step.value
@@ -40,18 +38,18 @@ def steps_of(starts):
 
 
 def _value(arg, values):
-    """The numbers of an argument, in float64."""
+    """Return the value of an argument, in float64."""
     if isinstance(arg, Node):
         return values[arg]
     if isinstance(arg, Tensor):
         arg = arg.data
     if isinstance(arg, (np.dtype, type)) and np.dtype(arg).kind == "f":
-        return np.dtype(np.float64)  # a cast to float32 would drown the differences
+        return np.dtype(np.float64)  # a cast to float32 would leave only rounding noise
     return arg.astype(np.float64) if isinstance(arg, np.ndarray) and arg.dtype.kind == "f" else arg
 
 
 class Several(tuple):
-    """The values of a function that has several, with the shape that the rules of the table see."""
+    """The values of a function that returns several, with the `shape` that rules of the table expect."""
 
     @property
     def shape(self):
@@ -61,7 +59,7 @@ class Several(tuple):
 
 
 class Step:
-    """fun(*args) and its row."""
+    """One call fun(*args), and the row of its rules."""
 
     def __init__(self, node, args):
         self.node, self.args, self.row = node, args, RULES[node.fun]
@@ -73,18 +71,18 @@ class Step:
         return name_of(self.node.fun)
 
     def run(self, args):
-        """(value, saved); the value is an array, or Several."""
+        """Call the function. Returns (value, saved); the value is an array, or Several."""
         out = self.node.fun(*args, **self.node.kwargs)
         y, saved = out if isinstance(self.row, KernelRow) else (out, None)
         return (Several(map(np.asarray, y)) if isinstance(y, tuple) else np.asarray(y)), saved
 
     def outputs(self, args=None):
-        """The values that can carry a gradient."""
+        """Return the values that can carry a gradient."""
         y = self.value if args is None else self.run(args)[0]
         return [part for part in (y if isinstance(y, Several) else [y]) if part.dtype.kind == "f"]
 
     def gradient(self, i, g, y, args):
-        """What the rule of argument i gives, as an array (of a function of several values: in one row)."""
+        """Call the rule of argument i. Returns its gradient as an array; several parts are concatenated."""
         value, saved = self.run(self.args) if isinstance(self.row, KernelRow) else (self.value, None)
         if isinstance(value, Several):
             incoming, given = iter(g), iter(y)
@@ -97,7 +95,7 @@ class Step:
         return _as_array(self.row.vjp(node, g, y, list(args), needs)[i], self.args[i])
 
     def other_rules(self):
-        """The arguments that have a rule of their own, other than one for all."""
+        """Return the positions of the arguments with rules of their own; none if one rule serves all."""
         if type(self.row) is Row:
             return range(len(self.row.rules))
         return range(len(self.args)) if isinstance(self.row, KernelRow) else []
@@ -110,7 +108,7 @@ def _as_array(gradient, arg):
 
 
 class Rerun(Step):
-    """A checkpoint: its function is run again; it reads tensors, so those are moved in place."""
+    """A checkpoint, whose function is run again. It reads tensors, so their arrays are changed in place."""
 
     def __init__(self, node):
         self.node, self.row = node, RULES[node.fun]
@@ -123,12 +121,12 @@ class Rerun(Step):
         self.places = [i + 1 for i, can in enumerate(movable) if can and node.needs[i + 1]]
         self.value = self.run(self.args)[0]
 
-    def inner(self):
-        """The Steps of what it computes again."""
-        values = self._again()
+    def inner_steps(self):
+        """Return the Steps of the graph that the checkpoint recomputes."""
+        values = self._recompute()
         return steps_of([y.node for y in values if isinstance(y, Tensor) and y.node is not None])
 
-    def _again(self):
+    def _recompute(self):
         state = random.get_state()
         try:
             fresh = [
@@ -139,14 +137,14 @@ class Rerun(Step):
             random.set_state(state)
 
     def run(self, args):
-        kept = [t.data.copy() for t in self.tensors]
+        originals = [t.data.copy() for t in self.tensors]
         try:
             for tensor, array in zip(self.tensors, args[1:], strict=True):
                 np.copyto(tensor.data, array)
             with no_grad():
-                values = [y.data for y in self._again()]
+                values = [y.data for y in self._recompute()]
         finally:
-            for tensor, array in zip(self.tensors, kept, strict=True):
+            for tensor, array in zip(self.tensors, originals, strict=True):
                 np.copyto(tensor.data, array)
         return (Several(values) if self.run_again.several else values[0]), None
 
@@ -156,36 +154,39 @@ class Rerun(Step):
         )[i]
 
 
-# ---------------------------------------------------------------- is its rule right?
+# ---------------------------------------------------------------- checking one rule
 
 
 def examine(step, rng):
-    """The Results of those arguments whose gradient is wrong. Most are settled by one step along a random direction."""
+    """Return the Results of the arguments whose gradient is wrong.
+
+    One step along a random direction suffices for most; the others are checked entry by entry.
+    """
     g, every = [rng.standard_normal(y.shape) for y in step.outputs()], []
     for i in step.places:
         every.append(_evidence(step, i, g, every))
-    suspects = [e for e in every if not _along(e, step, rng)]
+    suspects = [e for e in every if not _is_right_along_direction(e, step, rng)]
     if not suspects:
         return []
-    results = [judged(e, slopes(e.x, _values(step, e), flat(e.g))) for e in every if e.x.size <= LARGEST]
-    return [_failed(r) for r in results if not r.right() and r.evidence in suspects]
+    results = [judge(e, slopes(e.x, _values(step, e), flat(e.g))) for e in every if e.x.size <= LARGEST]
+    return [_add_failure(r) for r in results if not r.right() and r.evidence in suspects]
 
 
 def _evidence(step, i, g, every):
-    """What the rule gives for one argument, and what its diagnosis may want to know."""
+    """Call the rule of one argument, and collect the Evidence for its diagnosis."""
     x, args = step.args[i], step.args
     shape = flat(x).shape if isinstance(x, Several) else np.shape(x)
     words = ("argument", f"the rule of {step.name}")
     e = Evidence(f"argument {i}", None, None, x, g, step.outputs(), args, i, siblings=every, words=words)
     try:
         raw = step.gradient(i, g, e.y, args)
-        stretched = _stretched(step, i, raw)
+        stretched = _stretch(step, i, raw)
         if stretched is not None:  # then no sum hides what the rule does to each entry
             e.args = (*args[:i], stretched, *args[i + 1 :])
         else:
-            raw = _summed(raw, shape)
+            raw = _fit(raw, shape)
         e.raw = raw
-    except Exception as error:  # whatever a wrong rule may raise
+    except Exception as error:  # a wrong rule may raise anything
         e.failure = error
     e.x = flat(x) if isinstance(x, Several) else np.array(e.args[i])
     e.forward = step.outputs
@@ -194,44 +195,44 @@ def _evidence(step, i, g, every):
     return e
 
 
-def _stretched(step, i, raw):
-    """Argument i as broadcasting stretched it, if the rule's gradient is for that, and the function gives the same for it."""
+def _stretch(step, i, raw):
+    """Stretch argument i by broadcasting to the shape of its gradient `raw`.
+
+    Returns None if the shapes do not differ by broadcasting, or if the function's value would change.
+    """
     x = step.args[i]
     if not (
         isinstance(raw, np.ndarray)
         and isinstance(x, np.ndarray)
         and raw.shape != x.shape
-        and _summed(raw, x.shape) is not raw
+        and _fit(raw, x.shape) is not raw
     ):
         return None
     stretched = np.broadcast_to(x, raw.shape).copy()
     try:
-        same = np.array_equal(
-            flat(step.outputs((*step.args[:i], stretched, *step.args[i + 1 :]))),
-            flat(step.outputs()),
-            equal_nan=True,
-        )
+        outputs = step.outputs((*step.args[:i], stretched, *step.args[i + 1 :]))
+        same = np.array_equal(flat(outputs), flat(step.outputs()), equal_nan=True)
     except Exception:  # a function that does not broadcast
         return None
     return stretched if same else None
 
 
-def _failed(result):
-    """The Result, with what a rule raised in its sentence."""
+def _add_failure(result):
+    """Add the error that a rule raised to its Result."""
     error = result.evidence.failure
     if error is not None:
         result.problem = f"the rule fails: {type(error).__name__}: {error}"
     return result
 
 
-def _summed(raw, shape):
-    """The gradient as the engine should hand it on: summed where broadcasting had stretched the argument."""
-    summed = summed_to(raw, shape) if isinstance(raw, np.ndarray) and raw.shape != shape else None
+def _fit(raw, shape):
+    """Sum a gradient to its argument's shape, as the engine should; keep it unchanged if it does not fit."""
+    summed = sum_to(raw, shape) if isinstance(raw, np.ndarray) and raw.shape != shape else None
     return raw if summed is None else summed
 
 
 def _values(step, e):
-    """The values as a function of what stands in e.x."""
+    """Return a function that evaluates the step at the current value of e.x."""
 
     def values():
         x = e.x
@@ -248,8 +249,8 @@ def _values(step, e):
     return values
 
 
-def _along(e, step, rng):
-    """Is the slope along one random direction right, and everything about the gradient in order?"""
+def _is_right_along_direction(e, step, rng):
+    """Are the gradient's type, shape and dtype right, and its slope along one random direction?"""
     raw = e.raw
     if (
         not isinstance(raw, np.ndarray)
@@ -260,6 +261,6 @@ def _along(e, step, rng):
         return False
     direction = rng.standard_normal(e.x.shape)
     with np.errstate(all="ignore"):
-        down, up = around(e.x, ..., direction, _values(step, e), EPS)
+        down, up = values_around(e.x, ..., direction, _values(step, e), EPS)
         slope = flat(e.g) @ (up - down) / (2 * EPS)
         return relative_error((raw * direction).sum(), slope, float(np.linalg.norm(raw))) <= TOLERANCE

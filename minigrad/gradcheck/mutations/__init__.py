@@ -1,1 +1,4 @@
-"""Spoil every rule, kernel and engine function in turn, and count what gradcheck catches and names. run.py begins."""
+"""Spoil every rule, kernel and engine function, and count the faults that gradcheck catches and diagnoses.
+
+Start with run.py.
+"""

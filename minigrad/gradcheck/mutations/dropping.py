@@ -1,9 +1,7 @@
-"""Rules with a term left out: every sum and difference in a rule's source, one at a time.
+"""Drop terms from rules: from every sum and difference in a rule's source, one at a time.
 
-Knows Python's syntax tree; no calculus.
-
-`x + y` becomes x, and becomes y; `x += y` becomes nothing. Sums that reckon with axes and places (inside brackets, ranges,
-shapes) are left alone: they decide where a number goes, not what it is.
+`x + y` becomes x, and becomes y; `x += y` is removed. Sums of axes and indices (inside brackets, ranges,
+shapes) stay unchanged: they decide where a value goes, not what it is.
 """
 
 import ast
@@ -12,30 +10,30 @@ import types
 
 from minigrad.gradcheck.rule_source import helpers, syntax_tree
 
-PLACES = set(
+INDEXING = set(
     "axis shape range axes transpose reshape slice concatenate split moveaxis expand_dims tile".split()
 )
 
 
-def without_a_term(fun):
-    """(what was dropped, the function without it) for each term of a rule and of the helpers beside it that it calls."""
+def drop_terms(fun):
+    """Yield (dropped term, rule without it) for each term of a rule and of its helpers in the same file."""
     for name, part in [(None, fun), *helpers(fun).items()]:
         tree = syntax_tree(part)
         if tree is None:
             continue
         for site in range(len(_sites(tree))):
-            for keep in _ways(_sites(tree)[site]):
+            for keep in _sides(_sites(tree)[site]):
                 label, changed = _drop(tree, site, keep)
-                yield (f"{label} in {name}" if name else label), _compiled(changed, fun, part, name)
+                yield (f"{label} in {name}" if name else label), _compile(changed, fun, name)
 
 
 def is_readable(fun):
-    """Can the source of a rule be had and compiled again?"""
+    """Is the source of a rule available, so that it can be compiled again?"""
     return syntax_tree(fun) is not None
 
 
 def _sites(tree):
-    """The sums and differences that count."""
+    """List the sums and differences of a syntax tree whose terms can be dropped."""
     found, stack = [], [tree]
     while stack:
         node = stack.pop()
@@ -50,16 +48,15 @@ def _sites(tree):
                 isinstance(node, ast.Subscript)
                 and name == "slice"
                 or isinstance(node, ast.arguments)
-                or _is_place(node, name)
+                or _is_indexing(node, name)
             ):
-                stack += [
-                    c for c in (child if isinstance(child, list) else [child]) if isinstance(c, ast.AST)
-                ]
+                children = child if isinstance(child, list) else [child]
+                stack += [c for c in children if isinstance(c, ast.AST)]
     return sorted(found, key=lambda n: (n.lineno, n.col_offset, n.end_col_offset))
 
 
 def _joins_lists(node):
-    """Does `x + y` put tuples or lists together, or count them?"""
+    """Does `x + y` concatenate tuples or lists, or add their lengths?"""
     if isinstance(node, ast.BinOp):
         return _joins_lists(node.left) or _joins_lists(node.right)
     return (
@@ -69,22 +66,22 @@ def _joins_lists(node):
     )
 
 
-def _is_place(node, name):
-    """Does this part of the tree reckon with axes or places?"""
+def _is_indexing(node, name):
+    """Does this part of the tree compute axes or indices?"""
     if isinstance(node, ast.keyword):
-        return node.arg in PLACES
+        return node.arg in INDEXING
     if isinstance(node, ast.Call) and name == "args":
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        return called in PLACES
+        return called in INDEXING
     return False
 
 
-def _ways(site):
+def _sides(site):
     return ("nothing",) if isinstance(site, ast.AugAssign) else ("left", "right")
 
 
 def _drop(tree, site, keep):
-    """(what is dropped, the tree without it)."""
+    """Return (dropped term, tree without it)."""
     tree = copy.deepcopy(tree)
     node = _sites(tree)[site]
     if keep == "nothing":
@@ -95,28 +92,28 @@ def _drop(tree, site, keep):
         label = ast.unparse(node.left)
         new = node.right if isinstance(node.op, ast.Add) else ast.UnaryOp(ast.USub(), node.right)
 
-    class Put(ast.NodeTransformer):
+    class Replace(ast.NodeTransformer):
         def generic_visit(self, other):
             return ast.copy_location(new, other) if other is node else super().generic_visit(other)
 
-    return label, ast.fix_missing_locations(Put().visit(tree))
+    return label, ast.fix_missing_locations(Replace().visit(tree))
 
 
-def _compiled(tree, fun, part, name):
-    """The rule again: from the tree, or as it was but with one helper from the tree."""
+def _compile(tree, fun, name):
+    """Compile the tree. Returns it as the rule, or the unchanged rule that calls it as the helper `name`."""
     names = dict(fun.__globals__)
-    new = _function(tree, names)
+    new = _evaluate(tree, names)
     if name is None:
         return new
     names[name] = new
-    again = types.FunctionType(fun.__code__, names, fun.__name__, fun.__defaults__)
-    again.__kwdefaults__ = fun.__kwdefaults__
-    return again
+    rule = types.FunctionType(fun.__code__, names, fun.__name__, fun.__defaults__)
+    rule.__kwdefaults__ = fun.__kwdefaults__
+    return rule
 
 
-def _function(tree, names):
+def _evaluate(tree, names):
     if isinstance(tree, ast.Lambda):
-        return eval(compile(ast.Expression(tree), "<without a term>", "eval"), names)  # noqa: S307  (our own source)
+        return eval(compile(ast.Expression(tree), "<without a term>", "eval"), names)  # noqa: S307
     tree.decorator_list = []
     before = names.get(tree.name)
     exec(compile(ast.Module([tree], []), "<without a term>", "exec"), names)  # noqa: S102

@@ -1,4 +1,4 @@
-"""Finds the mutants that change nothing, which no check can catch. Differentiates a rule to see what it depends on."""
+"""Find the mutants that change nothing, which no check can catch, by differentiating rules."""
 
 import numpy as np
 
@@ -15,16 +15,19 @@ NEVER_TRANSPOSED = {
 
 
 def why_equivalent(mutant, nodes):
-    """The reason why a mutant changes nothing, or None. nodes: those of its function that the samples record."""
+    """Return the reason why a mutant changes nothing, or None.
+
+    nodes    the nodes of its function that the samples record
+    """
     i, how, row = mutant.position, mutant.how, RULES[mutant.fun]
     if how == "transposed" and (mutant.fun, i) in NEVER_TRANSPOSED:
-        return "a vector, a symmetric matrix, or one that is never square: no transposing changes it"
+        return "a vector, a symmetric matrix, or one that is never square: transposing does not change it"
     if not isinstance(row, Row):
         return None
     if (how in RESULTS or "detached" in how) and is_flat(i, nodes):
         return "the slope is 0 everywhere"
     if how == "arguments detached" and not _depends_somewhere(i, nodes, on_g=False):
-        return "linear, or linear in pieces: the slope does not depend on the arguments"
+        return "linear or piecewise linear: the slope does not depend on the arguments"
     if how in ("rules exchanged", "arguments swapped") and mutant.fun is np.add:
         return "both arguments have the same slope, 1"
     if how == "arguments swapped" and not any(_reads(row, i, nodes[0])[-2:]):
@@ -33,7 +36,7 @@ def why_equivalent(mutant, nodes):
 
 
 def is_flat(i, nodes):
-    """Is the gradient of the i-th argument 0, whatever the gradient of the value is?"""
+    """Is the gradient of the i-th argument 0 for every gradient of the value?"""
     return not _depends_somewhere(i, nodes, on_g=True)
 
 
@@ -42,7 +45,7 @@ def _depends_somewhere(i, nodes, on_g):
 
 
 def _depends(i, node, on_g):
-    """Does the gradient of the i-th argument depend on the gradient of the value? If not on_g: on the value or an argument?"""
+    """Does the i-th argument's gradient depend on g? If not on_g: on the value or an argument?"""
     row = RULES[node.fun]
     if not on_g and not any(_reads(row, i, node)):
         return False

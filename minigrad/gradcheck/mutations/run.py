@@ -1,9 +1,7 @@
-"""Are wrong gradients caught, and is the right cause named?
+"""Spoil every rule of the table and the engine, run the samples, and count the faults that are caught.
 
-Spoils every rule of the table and the engine, runs the samples, counts.
-
-`python -m minigrad.gradcheck --mutations` prints it. Knows what was done to a rule (spoiling.py) and which diagnosis would
-be right.
+Each caught mutant is compared with the diagnosis it should get. `python -m minigrad.gradcheck --mutations`
+prints the counts.
 """
 
 import time
@@ -20,34 +18,41 @@ from minigrad.gradcheck.mutations.equivalent import why_equivalent
 from minigrad.gradcheck.mutations.spoiling import (
     ENGINES,
     RESULTS,
-    engine_with,
     mutants,
+    replace_in_engine,
+    replace_row,
     rows,
-    table_with,
     unreadable,
 )
 from minigrad.gradcheck.samples.ops import SAMPLES, squares
 
-# The names of the hypotheses that are right for what was done. A dropped term has several: each says which kind is missing;
-# and a term that is dropped from an exponent, as b of exp(a - b), is a missing factor.
+# The names of the hypotheses that are right for each mutation. A dropped term has several, one for each kind
+# of term; a term dropped from an exponent, such as b in exp(a - b), is a missing factor.
 RIGHT = {
-    "scaled by 1.001": {"factor"}, "doubled": {"factor"}, "sign": {"sign"}, "zeroed": {"zero"}, "transposed": {"transposed"},
-    "through float32": {"dtype"}, "arguments swapped": {"swapped"}, "rules exchanged": {"swapped"},
-    "arguments detached": {"values constant"}, "g detached": {"g constant"},
-    "term dropped": {"missing term", "cross terms", "mean terms", "half of two", "target entry", "accumulation",
-                     "missing factor"},
-}  # fmt: skip
+    "scaled by 1.001": {"factor"},
+    "doubled": {"factor"},
+    "sign": {"sign"},
+    "zeroed": {"zero"},
+    "transposed": {"transposed"},
+    "through float32": {"dtype"},
+    "arguments swapped": {"swapped"},
+    "rules exchanged": {"swapped"},
+    "arguments detached": {"values constant"},
+    "g detached": {"g constant"},
+    "term dropped": {"missing term", "cross terms", "mean terms", "half of two", "target entry"}
+    | {"accumulation", "missing factor"},
+}
 
 
 def nodes_of(sample):
-    """The nodes that a sample records."""
+    """Return the nodes that a sample records."""
     manual_seed(0)
     fun, inputs = sample.make(np.random.default_rng(0))
     return nodes_behind([fun(*inputs)])
 
 
-def reached(samples):
-    """For each function the samples that record it, the arguments that want a gradient there, and the nodes."""
+def find_functions(samples):
+    """Map each function that samples record to (samples, arguments that need a gradient, nodes)."""
     found = {}
     for sample in samples:
         for node in nodes_of(sample):
@@ -60,41 +65,40 @@ def reached(samples):
 
 @dataclass
 class Verdict:
-    """What became of one mutant."""
+    """The outcome of one mutant."""
 
     mutant: object
     equivalent: str | None = None
-    error: Exception | None = None  # what gradcheck said; None: nobody noticed
-    # the right name, if it was the first that was named; "=" where the values allow no other judgement
+    error: Exception | None = None  # raised by gradcheck; None if the mutant was not caught
+    # "named" if the first diagnosis is right; "same" if another mistake gives the same values here; else ""
     named: str = ""
 
     @property
-    def said(self):
+    def diagnosis(self):
         diagnoses = getattr(self.error, "diagnoses", [])
         return diagnoses[0].name if diagnoses else "nothing"
 
 
-def complaint(sample, order):
-    """The error that gradcheck raises over a sample, or None."""
+def find_error(sample, order):
+    """Return the error that gradcheck raises for a sample, or None."""
     manual_seed(0)
     try:
         with np.errstate(all="ignore"):
             gradcheck(*sample.make(np.random.default_rng(0)), order=order, seed=1)
     except (AssertionError, ValueError, TypeError, IndexError) as error:
-        # a gradient that is wrong, or that does not even fit
+        # a wrong gradient, or one that does not even fit
         return error
     return None
 
 
-def first_complaint(tried, order):
-    return next(
-        (error for error in (complaint(sample, order) for sample in tried) if error is not None), None
-    )
+def find_first_error(tried, order):
+    errors = (find_error(sample, order) for sample in tried)
+    return next((error for error in errors if error is not None), None)
 
 
-def noticed(mutant, tried):
-    """Does any sample show that the mutant is wrong? Without asking why, which is quicker."""
-    with table_with(mutant.fun, mutant.row):
+def is_caught(mutant, tried):
+    """Does any sample show that the mutant is wrong? Faster than judge, because it makes no diagnosis."""
+    with replace_row(mutant.fun, mutant.row):
         return any(_is_wrong(sample, mutant.order) for sample in _in_order(mutant, tried))
 
 
@@ -108,41 +112,40 @@ def _is_wrong(sample, order):
 
 
 def _in_order(mutant, samples):
-    """What is square comes first where transposing is to be seen."""
+    """Sort the samples with square matrices first if the mutant is a transpose, which only they show."""
     return sorted(samples, key=lambda s: mutant.how == "transposed" and s.group != "square")
 
 
 def judge(mutant, tried, nodes):
-    """Put the mutant into the table, run the samples until one complains, and look at what is said."""
+    """Put the mutant into the table, run samples until one fails, and compare the diagnosis with RIGHT."""
     reason = why_equivalent(mutant, nodes)
     if reason:
         return Verdict(mutant, reason)
-    with table_with(mutant.fun, mutant.row):
-        error = first_complaint(_in_order(mutant, tried), mutant.order)
+    with replace_row(mutant.fun, mutant.row):
+        error = find_first_error(_in_order(mutant, tried), mutant.order)
     verdict = Verdict(mutant, error=error)
-    verdict.named = (
-        "named" if verdict.said in RIGHT[mutant.how] else "same" if _same_values(mutant, error) else ""
-    )
+    right = verdict.diagnosis in RIGHT[mutant.how]
+    verdict.named = "named" if right else "same" if _same_values(mutant, error) else ""
     return verdict
 
 
 def _same_values(mutant, error):
-    """Does the name that was given tell of something else that gives, here, the very same numbers?"""
+    """Does the diagnosis name another mistake that gives the same values here?"""
     for diagnosis in getattr(error, "diagnoses", [])[:1]:
-        e, said = diagnosis.evidence, diagnosis.name
-        if said == "not finite" and isinstance(e.raw, np.ndarray) and not np.isfinite(e.raw).any():
-            return True  # nothing but NaN: no number is left to judge by
-        if said == "identity":  # it has compared every entry with g
+        e, name = diagnosis.evidence, diagnosis.name
+        if name == "not finite" and isinstance(e.raw, np.ndarray) and not np.isfinite(e.raw).any():
+            return True  # all entries are NaN: no value is left to judge by
+        if name == "identity":  # that hypothesis has compared every entry with g
             return mutant.how in ("term dropped", "arguments swapped", "rules exchanged")
         return e is not None and any(
-            said in RIGHT[how] and e.is_given(change(e.n)) for how, change in RESULTS.items()
+            name in RIGHT[how] and e.is_given(change(e.n)) for how, change in RESULTS.items()
         )
     return False
 
 
 def run():
-    """All mutants; returns the Verdicts of the rules' and the engine's."""
-    found, verdicts = reached([*SAMPLES, *squares()]), []
+    """Judge all mutants. Returns the Verdicts of the rules and those of the engine."""
+    found, verdicts = find_functions([*SAMPLES, *squares()]), []
     for fun in rows():
         tried, needed, nodes = found.get(fun, ([], set(), []))
         verdicts += [judge(mutant, tried, nodes) for mutant in mutants(fun, needed)]
@@ -163,10 +166,10 @@ class EngineMutant:
 
 def judge_engine(what):
     name, other, cause = ENGINES[what]
-    with engine_with(name, other):
-        error = first_complaint(SAMPLES, 1)
+    with replace_in_engine(name, other):
+        error = find_first_error(SAMPLES, 1)
     verdict = Verdict(EngineMutant(what), error=error)
-    verdict.named = "named" if verdict.said == cause else ""
+    verdict.named = "named" if verdict.diagnosis == cause else ""
     return verdict
 
 
@@ -174,18 +177,18 @@ def judge_engine(what):
 
 
 def main():
-    """Run all mutants and print what became of them; 1 if one went unnoticed."""
+    """Run all mutants and print the counts. Returns 1 if a mutant was not caught."""
     began = time.perf_counter()
-    wrong = [s.name for s in [*SAMPLES, *squares()] if any(complaint(s, order) for order in (1, 2))]
+    wrong = [s.name for s in [*SAMPLES, *squares()] if any(find_error(s, order) for order in (1, 2))]
     if wrong:
         print(
-            f"Nothing can be said while samples fail with nothing spoiled: {', '.join(wrong)}. Run python -m "
-            f"minigrad.gradcheck first."
+            "Mutations cannot be judged, because these samples fail already without any: "
+            f"{', '.join(wrong)}. Run python -m minigrad.gradcheck first."
         )
         return 1
     verdicts, engines = run()
     print(
-        f"{'what was done':22s} {'mutants':>8s} {'change nothing':>15s} {'caught':>12s} {'right cause named':>18s}"
+        f"{'mutation':22s} {'mutants':>8s} {'change nothing':>15s} {'caught':>12s} {'right cause named':>18s}"
     )
     for how in RIGHT:
         _line(how, [v for v in verdicts if v.mutant.how == how])
@@ -199,14 +202,14 @@ def main():
         lambda v: str(v.mutant),
     )
     _list(
-        "Counted as one, because the values are the same",
+        "Counted as named, because the other mistake gives the same values",
         [v for v in verdicts if v.named == "same"],
-        lambda v: f"{v.mutant} (said: {v.said})",
+        lambda v: f"{v.mutant} (diagnosis: {v.diagnosis})",
     )
     _list(
         "Caught, but another cause named",
         _misnamed(verdicts + engines),
-        lambda v: f"{v.mutant} (said: {v.said})",
+        lambda v: f"{v.mutant} (diagnosis: {v.diagnosis})",
     )
     _exclusions(verdicts)
     print(f"\nTime: {time.perf_counter() - began:.0f} s.")
@@ -223,8 +226,8 @@ def _line(title, verdicts):
     named = [v for v in caught if v.named]
     share = f"{100 * len(named) / max(1, len(effective)):.0f} %"
     print(
-        f"{title:22s} {len(verdicts):8d} {len(verdicts) - len(effective):15d} {f'{len(caught)}/{len(effective)}':>12s} "
-        f"{f'{len(named)} ({share})':>18s}"
+        f"{title:22s} {len(verdicts):8d} {len(verdicts) - len(effective):15d} "
+        f"{f'{len(caught)}/{len(effective)}':>12s} {f'{len(named)} ({share})':>18s}"
     )
 
 
@@ -236,7 +239,7 @@ def _list(title, verdicts, line):
 
 
 def _list_by_reason(verdicts):
-    print("\nWhat changes nothing, and why:")
+    print("\nMutants that change nothing, and why:")
     for reason, count in Counter(v.equivalent for v in verdicts if v.equivalent).items():
         names = sorted({name_of(v.mutant.fun) for v in verdicts if v.equivalent == reason})
         print(f"  {count:3d}  {reason}: {', '.join(names)}")
@@ -245,18 +248,14 @@ def _list_by_reason(verdicts):
 def _exclusions(verdicts):
     table = rows()
     kernel = sum(isinstance(row, KernelRow) for row in table.values())
-    print("\nNot done:")
+    print("\nNot tested:")
     unreached = set(table) - {v.mutant.fun for v in verdicts}
     if unreached:
         print(f"  rows that no sample reaches: {', '.join(sorted(map(name_of, unreached)))}")
+    unread = ", ".join(sorted(name_of(f) for f in table if unreadable(f))) or "none"
+    print(f"  dropped terms of rules whose source cannot be compiled again: {unread}")
+    print("  dropped terms of axes and indices, and of functions in other files (array_functions.py)")
     print(
-        f"  dropping terms where a rule's source cannot be compiled again: "
-        f"{', '.join(sorted(name_of(f) for f in table if unreadable(f))) or 'none'}"
-    )
-    print(
-        "  dropping sums that reckon with axes and places, and terms of functions in other files (array_functions.py)"
-    )
-    print(
-        f"  the second derivative of the {kernel} kernels, which is that of their definitions; forwards, which a gradient "
-        f"check cannot judge"
+        f"  the second derivatives of the {kernel} kernels, which are those of their definitions; forwards, "
+        "which a gradient check cannot judge"
     )

@@ -1,6 +1,6 @@
-"""What to check: one Sample for each op, kernel and layer, at inputs where its derivatives say something.
+"""Samples to check: one for each op, kernel and layer, with inputs at which a wrong derivative shows.
 
-ops.py and layers.py list those of minigrad, models/samples.py those of models. This file knows nothing of checking.
+ops.py and layers.py list the samples of minigrad, models/samples.py those of models.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from minigrad.engine.tensor import Tensor
 
 @dataclass
 class Sample:
-    """One thing to check: make(rng) gives (fun, inputs), all in float64; square(rng) the same with 3 x 3 matrices as inputs."""
+    """A function to check: make(rng) returns (fun, inputs) in float64; square(rng) the same with 3 x 3 matrices."""
 
     group: str
     name: str
@@ -23,5 +23,5 @@ class Sample:
 
 
 def leaf(array):
-    """A float64 tensor that requires its gradient."""
+    """Make a float64 tensor that requires a gradient."""
     return Tensor(np.array(array, dtype=np.float64)).requires_grad_()

@@ -1,4 +1,4 @@
-"""What to check of the layers: each with all its parameters."""
+"""The samples of the layers, each checked with all its parameters."""
 
 import numpy as np
 
@@ -10,14 +10,10 @@ SAMPLES = []
 
 
 def layer(name, make, *shapes, fast=False):
-    SAMPLES.append(
-        Sample(
-            "layer",
-            name,
-            lambda rng: (make().double(), [leaf(rng.standard_normal(s)) for s in shapes]),
-            fast=fast,
-        )
-    )
+    def sample(rng):
+        return make().double(), [leaf(rng.standard_normal(s)) for s in shapes]
+
+    SAMPLES.append(Sample("layer", name, sample, fast=fast))
 
 
 # fmt: off
@@ -39,14 +35,12 @@ for _loss in (nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss, nn.CosineSim
 
 
 def loss(name, make, prepare, *others):
-    """A loss of what `prepare` makes of one input, and of constants."""
-    SAMPLES.append(
-        Sample(
-            "layer",
-            name,
-            lambda rng: (lambda x: make().double()(prepare(x), *others), [leaf(rng.standard_normal((2, 3)))]),
-        )
-    )
+    """Add the sample of a loss: of one input, passed through `prepare`, and of constants."""
+
+    def sample(rng):
+        return lambda x: make().double()(prepare(x), *others), [leaf(rng.standard_normal((2, 3)))]
+
+    SAMPLES.append(Sample("layer", name, sample))
 
 
 # fmt: off
@@ -59,7 +53,7 @@ loss("CosineEmbeddingLoss", lambda: nn.CosineEmbeddingLoss(-0.9), lambda x: x, n
 
 
 class _Tokens(nn.Module):
-    """A layer of token numbers as a function of its parameters alone."""
+    """An embedding of constant token ids: a function of its parameters only."""
 
     def __init__(self, embedding):
         self.embedding = embedding
@@ -69,7 +63,7 @@ class _Tokens(nn.Module):
 
 
 class Outputs(nn.Module):
-    """Of all that a recurrent layer or cell returns one tensor, to which everything contributes."""
+    """A recurrent layer or cell whose outputs all contribute to one tensor."""
 
     def __init__(self, layer, **settings):
         self.layer, self.settings = layer, settings

@@ -1,6 +1,6 @@
-"""What to check of rules.py, functional and kernels: for each function, inputs at which its derivatives say something.
+"""The samples of the rules, of functional and of the kernels, with inputs at which a wrong derivative shows.
 
-Read by `python -m minigrad.gradcheck` and by the tests, which fail if a row of the table has no sample here.
+`python -m minigrad.gradcheck` and the tests read them; a test fails if a row of the table has no sample here.
 """
 
 import numpy as np
@@ -18,22 +18,22 @@ SAMPLES = []
 
 
 def draw(rng, spec):
-    """An input from its description: a shape for normal numbers, ("positive", shape) and its like, or anything else as it is."""
+    """Draw an input from its description.
+
+    A shape gives normal numbers; ("positive", shape), ("apart", shape) and ("inside", shape) give those of one
+    kind; anything else is returned unchanged.
+    """
     if isinstance(spec, tuple) and spec and isinstance(spec[0], str):
         kind, shape = spec
-        normal = rng.standard_normal(shape)
-        return leaf(
-            {"positive": np.abs(normal) + 0.5, "apart": _apart(rng, shape), "inside": np.tanh(normal) * 0.9}[
-                kind
-            ]
-        )
+        normal, apart = rng.standard_normal(shape), _draw_apart(rng, shape)
+        return leaf({"positive": np.abs(normal) + 0.5, "apart": apart, "inside": np.tanh(normal) * 0.9}[kind])
     if isinstance(spec, tuple) and all(isinstance(n, int) for n in spec):
         return leaf(rng.standard_normal(spec))
     return spec
 
 
-def _apart(rng, shape):
-    """Numbers that differ pairwise by far more than the step of the differences: no ties, no zeros."""
+def _draw_apart(rng, shape):
+    """Draw numbers that differ pairwise by far more than the step of the differences: no ties, no zeros."""
     n = int(np.prod(shape))
     return (rng.permutation(n).reshape(shape) - n / 2 + 0.3) / max(1, n) * 4
 
@@ -42,18 +42,21 @@ def case(name, fun, *specs, group="op", second=True):
     def make(rng, spec_of=lambda spec: spec):
         return fun, [draw(rng, spec_of(spec)) for spec in specs]
 
-    SAMPLES.append(Sample(group, name, make, second=second, square=lambda rng: make(rng, squared)))
+    SAMPLES.append(Sample(group, name, make, second=second, square=lambda rng: make(rng, square_spec)))
 
 
-def squared(spec):
-    """The description of a 3 x 3 matrix of the same kind."""
+def square_spec(spec):
+    """Return the description of a 3 x 3 matrix of the same kind."""
     if not isinstance(spec, tuple):
         return spec
     return (spec[0], (3, 3)) if spec and isinstance(spec[0], str) else (3, 3)
 
 
 def squares():
-    """Samples of the same ops and kernels with 3 x 3 inputs, where these fit: only there does a transposed gradient keep its shape."""
+    """Return samples of the same ops and kernels with 3 x 3 inputs, if these fit.
+
+    Only a square gradient keeps its shape when it is transposed.
+    """
     tried = [Sample("square", s.name, s.square) for s in SAMPLES if s.group in ("op", "kernel")]
     return [sample for sample in tried if _is_differentiable(sample)]
 
@@ -69,7 +72,7 @@ def _is_differentiable(sample):
 
 
 def both_tiers(name, fun, *specs):
-    """A function with a kernel: checked as it runs, and as its definition reads."""
+    """Add two samples of a function with a kernel: of the kernel and of its definition."""
 
     def by_definition(*inputs):
         with Mode(readable, True):
@@ -84,7 +87,7 @@ def product_and_sum(q, k, v):
 
 
 def sine_and_cosine(x):
-    """Two values at once, for the sake of take_item, the row that takes one of them."""
+    """Return two values: a sample for take_item, the row that takes one of them."""
     return np.sin(x), np.cos(x)
 
 
@@ -210,7 +213,7 @@ case("matrix_power", lambda x: mg.matrix_power(x, 3) + mg.matrix_power(x, 0), (3
 for _ord in (None, "fro", 1, -1, np.inf, -np.inf):
     case(f"linalg.norm, {_ord}", lambda x, ord=_ord: linalg.norm(x, ord) + linalg.matrix_norm(x, ord or 1) + linalg.vector_norm(x, 4), ("apart", (3, 4)))
 
-# alone, with nothing that would hide a gradient rounded to float32
+# by themselves, with no other op that would hide a gradient rounded to float32
 case("cast, alone", lambda x: x.clone(), (3, 4))
 case("remainder, alone", mg.remainder, ("apart", (3, 4)), ("positive", (4,)))
 case("amax, alone", lambda x: mg.amax(x, 1), ("apart", (3, 4)))
@@ -224,7 +227,7 @@ case("take_item, alone", lambda x: apply(sine_and_cosine, x)[0], (3, 4))
 
 TARGETS = np.array([1, 0, 3, -100])
 PADDING = np.array([[True, True, False], [True, True, True]])[:, None, :]  # (2, 1, 3)
-# a query that sees nothing
+# the second query attends to nothing
 HIDDEN = np.array([[True, True, False], [False, False, False], [True, True, True]])
 ADDED = np.array([[0.0, -1.0, -np.inf], [0.5, 0.0, 0.0], [0.0, 0.0, 1.0]])
 
@@ -293,7 +296,7 @@ ENDED = np.array([[1, 1, 1], [1, 0, 1]])[:, :, None] > 0  # the second of three 
 
 
 def states_and_cell(u, h, c, weight, keep=None):
-    """Both values of an LSTM as one."""
+    """Combine both values of an LSTM into one."""
     states, cell = F.lstm_states(u, h, c, weight, keep)
     return states * cell + states
 
