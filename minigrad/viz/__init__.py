@@ -1,4 +1,7 @@
-"""Pictures. Reads public fields only; matplotlib is loaded when a picture is asked for."""
+"""Pictures and pages: graphs, the stepper, traces, attention maps, training curves.
+
+Drawing reads public fields only. matplotlib is loaded when the first picture is drawn.
+"""
 
 from minigrad.viz.explorer import attention
 from minigrad.viz.graph import graph

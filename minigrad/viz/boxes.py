@@ -1,7 +1,7 @@
-"""Which boxes a drawing of a history has, and which arrows. Knows vertices and modules; not how a box looks.
+"""The boxes and arrows that a drawing of a history consists of. dot.py decides how they look.
 
-Three things make a large history small: a module is one box (collapse), layers that repeat are drawn once (fold), and what only
-one box uses is left out of sight (its parameters, its numbers).
+Three things keep the drawing of a large history small: a module becomes one box (collapse), repeated layers
+are drawn once (fold), and what only one box uses, such as its parameters and constants, is not drawn.
 """
 
 import re
@@ -17,10 +17,11 @@ from minigrad.viz.replay import path_of
 
 @dataclass(eq=False)
 class Box:
-    """A box of the drawing: one vertex, or the vertices of one run of a module: of a call, or of several in a row.
+    """A box of the drawing: one vertex, or all vertices of a run of a module (a call, or several in a row).
 
-    kind    "leaf", "constant", "op", "module"          frames  the opened modules around it, outermost first: (path, which run)
-    path    of a module
+    kind    "leaf", "constant", "op", "module"
+    path    the module's path, "" unless kind is "module"
+    frames  the opened modules around the box, outermost first: (path, number of the run)
     """
 
     kind: str
@@ -35,8 +36,12 @@ class Box:
 
 @dataclass(eq=False)
 class Arrow:
-    """From the box of a parent to the box of who uses it. `vertex` is the value that goes forward; `shares` are what the reverse
-    pass sends back, `added` whether something had arrived there before, from another arrow."""
+    """An arrow from the box of a value to the box of an op that uses the value.
+
+    vertex  the value that goes forward
+    shares  the gradients that the reverse pass sends back
+    added   True if they are added to a gradient that came back on another arrow
+    """
 
     start: Box
     end: Box
@@ -46,23 +51,29 @@ class Arrow:
 
 
 def levels(path):
-    """The names on the way to a module; a number goes with the list it counts in: h.0.attn is h.0, then attn."""
+    """Split a module's path into levels. An index stays with the name of its list: h.0.attn -> h.0, attn."""
     return tuple(re.split(r"\.(?!\d+(?:\.|$))", path)) if path else ()
 
 
 def is_setting(op, constant):
-    """Is this argument of an op no value but a setting, such as a shape or an axis? A number is a value to elementwise functions only."""
+    """Return whether this argument of an op is a setting, such as a shape or an axis, rather than a value.
+
+    A plain number is a value only as an argument of an elementwise function.
+    """
     if constant.kind != "constant" or isinstance(constant.value, np.ndarray):
         return False
     return not is_elementwise(op.node.fun) or not isinstance(constant.value, (int, float, np.generic))
 
 
 class Layout:
-    """The boxes and arrows of a history. depth None: every op; 1, 2 ...: a module that many levels inside is one box, and so is one
-    that has no modules inside. fold: are layers alike drawn once?
+    """The boxes and arrows of a history.
 
-    A node notes which module was running, not in which call. So calls of one module in a row, each fed by the one before, are one
-    run, as a loop inside the module would be; calls with something between, or with no path between them, are told apart.
+    depth  None: one box per op. n: a module n levels deep is one box, and so is any module without submodules
+    fold   True: draw equal layers once
+
+    A node records which module was running, but not in which call. Calls of one module in a row, each fed by
+    the previous one, are therefore one run, as a loop inside the module would be. Calls with other ops
+    between them, or with no path between them, are separate runs.
     """
 
     def __init__(self, vertices, steps, model=None, depth=None, fold=True):
@@ -76,10 +87,10 @@ class Layout:
             for p, arg in zip(v.parents, v.node.args, strict=True)
             if isinstance(arg, Value)
         }
-        # path_of walks all modules, so once for each
+        # path_of walks all modules: call it once per module
         paths = {id(v.module): path_of(v, model) for v in self.ops}
         self.place = {v: levels(paths[id(v.module)]) for v in self.ops}
-        # vertex -> the one it is drawn as; path of a folded layer -> how many, the last one's path
+        # alike: vertex -> the vertex drawn in its place; times: path of a folded layer -> (count, last path)
         self.alike, self.times = {}, {}
         self.users = self._users()
         if fold:
@@ -89,23 +100,24 @@ class Layout:
         self._make_boxes()
         self._make_arrows()
 
-    def drawn_as(self, vertex):
+    def representative(self, vertex):
+        """Return the vertex that is drawn in place of `vertex`: itself unless its layer is folded."""
         while vertex in self.alike:  # a layer within a layer may be folded twice
             vertex = self.alike[vertex]
         return vertex
 
     def _users(self):
-        """{vertex: the ops that use it}, as they are drawn."""
+        """Map each drawn vertex to the ops that use it."""
         users = {}
         for op in self.ops:
             for parent in op.parents:
-                users.setdefault(self.drawn_as(parent), []).append(op)
+                users.setdefault(self.representative(parent), []).append(op)
         return users
 
     # ---------------------------------------------------------------- folding
 
     def _fold(self, ops, level):
-        """Find modules h.0, h.1 ... that do the same one after the other, and draw all as the first; then look inside that one."""
+        """Find equal modules h.0, h.1 ... in a row, draw all as the first, then fold inside the first."""
         runs = [run for run in runs_of(ops, self.place, level) if len(self.place[run[0]]) > level]
         while runs:
             first, count = runs[0], self._count_alike(runs, level)
@@ -118,15 +130,17 @@ class Layout:
             runs = runs[count:]
 
     def _count_alike(self, runs, level):
-        """How many of the runs, from the first on, are layers alike, each fed by the one before."""
+        """Count the equal layers at the start of `runs`, each fed by the previous one."""
         count = 1
         while count < len(runs) and self._follows(runs[0], runs[count - 1], runs[count], level):
             count += 1
         return count
 
     def _follows(self, first, before, run, level):
-        """Is `run` the next layer after `before`, alone in reading it, and like `first` in all it does and in where it takes
-        its arguments from?"""
+        """Return whether `run` is the next layer after `before` and equal to `first`.
+
+        No other layer may read `before`. Equal layers run the same ops on arguments from the same sources.
+        """
         names = [self.place[r[0]][level] for r in (before, run)]
         (list_before, i), (list_after, j) = (name.rpartition(".")[::2] for name in names)
         if (
@@ -167,7 +181,7 @@ class Layout:
         self.box = {}  # vertex -> its box
         runs, closed = self._runs(), {}
         for vertex in self.ops:
-            level = self._closed_at(vertex)
+            level = self._closing_level(vertex)
             if level is None:
                 self.box[vertex] = Box("op", [vertex], frames=self._frames(self.place[vertex], runs[vertex]))
             else:
@@ -179,7 +193,10 @@ class Layout:
             self._make_source(vertex, users)
 
     def _runs(self):
-        """For each op and each level the number of the run of its module: a module that runs again after another has two."""
+        """Number the run of each op's module at each level.
+
+        A module that runs again after another has two runs.
+        """
         found, counter = {v: [] for v in self.ops}, 0
 
         def number(ops, level):
@@ -197,8 +214,8 @@ class Layout:
     def _frames(self, where, run):
         return tuple((".".join(where[: i + 1]), run[i]) for i in range(len(where)))
 
-    def _closed_at(self, vertex):
-        """How many levels inside the module is that hides this op, None if the op shows."""
+    def _closing_level(self, vertex):
+        """Return the level of the closed module that hides this op, or None if the op is drawn."""
         where = self.place[vertex]
         if self.depth is None or not where:
             return None
@@ -208,16 +225,22 @@ class Layout:
         return None if has_modules else len(where)
 
     def _close(self, group, level, runs):
-        """One box for each run of a module; of calls in a row, one for each of those that have no path between them."""
-        for part in connected(group, self.drawn_as):
+        """Make one box for each run of a module.
+
+        Calls in a row without a path between them get a box each.
+        """
+        for part in split_connected(group, self.representative):
             where = self.place[part[0]][:level]
             path = ".".join(where)
             box = Box("module", part, path, self._frames(where[:-1], runs[part[0]]))
             self.box.update((v, box) for v in part)
 
     def _tell_apart(self):
-        """A module that runs in parts, others in between, has several boxes in one frame: residual, residual. Call a part after the
-        module inside that does all of it, if there is one: residual.norm."""
+        """Give the parts of a module that runs in several parts names of their own.
+
+        Such a module has several boxes in one frame: residual, residual. A part whose ops all belong to one
+        submodule is named after the submodule: residual.norm.
+        """
         parts = {}
         for box in self.boxes:
             if box.kind == "module" and box.frames:
@@ -227,7 +250,7 @@ class Layout:
                 box.path = ".".join(commonprefix([self.place[v] for v in box.vertices]))  # of tuples, too
 
     def _make_source(self, vertex, users):
-        """A box for a leaf or a constant, unless it is a mere setting or an inner affair of the modules that use it."""
+        """Make a box for a leaf or a constant, unless it is a setting or internal to its modules."""
         if vertex.kind == "op" or all(
             is_setting(user, vertex) or self._hides(self.box[user], vertex) for user in users
         ):
@@ -242,7 +265,10 @@ class Layout:
         return vertex.name.startswith(box.path + ".") if vertex.kind == "leaf" else not self._is_data(vertex)
 
     def _is_data(self, vertex):
-        """Does this constant look as if it came from outside: whole numbers such as tokens, or a tensor that is no buffer of the model?"""
+        """Return whether a constant is probably input data.
+
+        Input data are integers such as token ids, or a tensor that is no buffer of the model.
+        """
         if vertex.kind != "constant" or not np.ndim(vertex.value):
             return False
         is_own = any(np.may_share_memory(vertex.value, buffer) for buffer in self.buffers)
@@ -260,7 +286,7 @@ class Layout:
         for op in self.ops:
             shares, end = list(self.shares.get(op, ())), self.box[op]
             for parent in op.parents:
-                vertex = self.drawn_as(parent)
+                vertex = self.representative(parent)
                 share = next((s for s in shares if s.parent is parent), None)
                 if share is not None:
                     shares.remove(share)
@@ -275,7 +301,7 @@ class Layout:
         self._mark_added()
 
     def _mark_added(self):
-        """The reverse pass goes newest first: the first arrow back to a value brings its gradient, the others add to it."""
+        """Mark the arrows that add to a gradient: all back to a value but the first, newest op first."""
         arrived = set()
         for arrow in reversed(self.arrows):
             if arrow.shares:
@@ -288,7 +314,7 @@ class Layout:
         return list(dict.fromkeys(self.box.values()))
 
     def keep_nearest(self, root, most):
-        """Forget all boxes but so many, the nearest to the root, and the arrows between others."""
+        """Keep at most `most` boxes, those nearest to the root, and the arrows between them."""
         kept, i, sources = [self.box[root]], 0, {}
         for arrow in self.arrows:
             sources.setdefault(arrow.end, []).append(arrow.start)
@@ -301,7 +327,7 @@ class Layout:
 
 
 def runs_of(ops, place, level):
-    """Cut a list of ops where the module at that level changes."""
+    """Split a list of ops where the module at that level changes."""
     runs, before = [], None
     for op in ops:
         here = place[op][: level + 1]
@@ -312,28 +338,31 @@ def runs_of(ops, place, level):
     return runs
 
 
-def connected(vertices, drawn_as=lambda v: v):
-    """The vertices in parts between which no value goes."""
+def split_connected(vertices, representative=lambda v: v):
+    """Split the vertices into parts with no path between them."""
     part, inside = {}, set(vertices)
     for v in vertices:
         mine = [v]
-        for parent in {drawn_as(p) for p in v.parents} & inside:
+        for parent in {representative(p) for p in v.parents} & inside:
             if part[parent] is not mine:
-                mine = _joined(part[parent], mine, part)
+                mine = _join(part[parent], mine, part)
         part.setdefault(v, mine)
     return list({id(p): sorted(p, key=lambda v: v.node.birth) for p in (part[v] for v in vertices)}.values())
 
 
-def _joined(a, b, part):
+def _join(a, b, part):
     a.extend(b)
     part.update((v, a) for v in b)
     return a
 
 
 def _same_source(p, q, twin, before):
-    """Do the arguments p and q, of layers alike, come from the same place: within the layer, from the layer before, from one value outside?
+    """Return whether the arguments p and q of two equal layers come from the same source.
 
-    twin: the ops of p's layer -> those of q's; before: the ops of the layer before q's
+    The source is inside the layer, in the previous layer, or one value outside both.
+
+    twin    the ops of p's layer -> those of q's layer
+    before  the ops of the layer before q's
     """
     if q in before:
         return p not in twin

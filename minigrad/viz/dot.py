@@ -1,8 +1,7 @@
-"""How a drawing looks: boxes, arrows, colours, legend, written in Graphviz's language DOT. Knows boxes and arrows; not how they were
-found, nor who turns DOT into a picture.
+"""Write the boxes and arrows of a drawing in DOT, Graphviz's language, with colours and a legend.
 
-Blue goes forward (values), orange comes back (gradients), in boxes and on arrows alike. The colours are told apart by the
-colour-blind (after Okabe and Ito), and no kind differs in colour alone.
+Blue is forward (values) and orange is backward (gradients), in boxes and on arrows alike. Colour-blind
+readers can distinguish the colours (after Okabe and Ito), and no two kinds of box differ in colour alone.
 """
 
 import html
@@ -13,22 +12,24 @@ import numpy as np
 
 from minigrad.viz.boxes import is_setting
 
-LIGHT = dict(back="#fdfdfb", ink="#1d2126", soft="#5d6670", forward="#0062a3", backward="#b84600", frame="#f1f2ef", frame_line="#aab0b6",
-             leaf="#d3eee1", leaf_line="#00785a", constant="#e6e8ea", constant_line="#848b93", op="#ffffff", op_line="#69727c",
-             module="#fcefc4", module_line="#a67c00", output="#f5dcec", output_line="#a0407c")  # fmt: skip
-DARK = dict(back="#16181c", ink="#e8eaec", soft="#a3acb5", forward="#7cc0f5", backward="#ff9d5c", frame="#1d2026", frame_line="#565d66",
-            leaf="#123d31", leaf_line="#3fc69b", constant="#33383e", constant_line="#8d959d", op="#24282e", op_line="#98a1aa",
-            module="#43370f", module_line="#d9ae35", output="#46203a", output_line="#e08bbd")  # fmt: skip
-SYMBOLS = dict(add="+", subtract="−", multiply="×", divide="÷", matmul="@", negative="−", power="xʸ", square="x²", sqrt="√", sum="Σ",
-               exp="eˣ")  # fmt: skip
-FONT = "Arial"  # the one whose widths every renderer knows
+LIGHT = dict(back="#fdfdfb", ink="#1d2126", soft="#5d6670", forward="#0062a3", backward="#b84600",
+             frame="#f1f2ef", frame_line="#aab0b6", leaf="#d3eee1", leaf_line="#00785a", constant="#e6e8ea",
+             constant_line="#848b93", op="#ffffff", op_line="#69727c", module="#fcefc4",
+             module_line="#a67c00", output="#f5dcec", output_line="#a0407c")  # fmt: skip
+DARK = dict(back="#16181c", ink="#e8eaec", soft="#a3acb5", forward="#7cc0f5", backward="#ff9d5c",
+            frame="#1d2026", frame_line="#565d66", leaf="#123d31", leaf_line="#3fc69b", constant="#33383e",
+            constant_line="#8d959d", op="#24282e", op_line="#98a1aa", module="#43370f", module_line="#d9ae35",
+            output="#46203a", output_line="#e08bbd")  # fmt: skip
+SYMBOLS = dict(add="+", subtract="−", multiply="×", divide="÷", matmul="@", negative="−", power="xʸ",
+               square="x²", sqrt="√", sum="Σ", exp="eˣ")  # fmt: skip
+FONT = "Arial"  # every renderer knows its widths
 GAP = "\N{NO-BREAK SPACE}"
-LONGEST = 24  # letters of a name; in a longer one the middle is left out, and the tooltip has it all
-GRID = 4  # a matrix of up to so many rows and columns is shown as numbers
+LONGEST = 24  # characters of a name in a box; a longer name loses its middle, and the tooltip has all of it
+GRID = 4  # largest number of rows and columns of a matrix that is shown element by element
 
 
 def number(x):
-    """A number with three digits, and a real minus sign."""
+    """Format a number with three digits and a real minus sign."""
     x = x.item() if isinstance(x, (np.ndarray, np.generic)) else x
     if isinstance(x, float):
         x = f"{x + 0.0:.3g}"  # + 0.0 makes 0 of -0
@@ -36,7 +37,7 @@ def number(x):
 
 
 def exact(x):
-    """A number as its user wrote it: 6 digits where these say all, else so many as it has, so that 1.0001 is not called 1."""
+    """Format a constant exactly, with 6 digits or with all if it has more: 1.0001 is not shown as 1."""
     x = x[()] if isinstance(x, np.ndarray) else x
     if isinstance(x, (float, np.floating)):
         text = f"{x + 0.0:.6g}"
@@ -45,7 +46,7 @@ def exact(x):
 
 
 def numbers(array):
-    """The numbers of an array as rows of texts, all with as many decimals as the largest needs for three digits."""
+    """Format an array as rows of strings, with the decimals that show three digits of the largest element."""
     rows = np.atleast_2d(np.asarray(array))
     if rows.dtype.kind != "f" or rows.size == 1:
         return [[number(x) for x in row] for row in rows]
@@ -59,14 +60,14 @@ def numbers(array):
 
 
 def shape_of(shape):
-    """2 × 3; of several values their number, and the shape if it is the same."""
+    """Format a shape: 2 × 3. For several values: their count, and their shape if all have the same."""
     if shape and isinstance(shape[0], tuple):
         return f"{len(shape)} of {shape_of(shape[0])}" if len(set(shape)) == 1 else f"{len(shape)} values"
-    return " × ".join(map(str, shape)) + " numbers" * (len(shape) == 1) if shape else "one number"
+    return " × ".join(map(str, shape)) + " elements" * (len(shape) == 1) if shape else "a scalar"
 
 
 def fits_grid(value):
-    """Is it small enough to be shown as numbers?"""
+    """Return whether a value is small enough to be shown element by element."""
     return (
         isinstance(value, (np.ndarray, np.generic, int, float))
         and np.ndim(value) <= 2
@@ -75,11 +76,11 @@ def fits_grid(value):
 
 
 def cut(name):
-    """A long name's beginning and end; paths differ at either."""
+    """Shorten a long name to its beginning and end: paths differ at either."""
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2 - 1]}…{name[-LONGEST // 2 :]}"
 
 
-# ---------------------------------------------------------------- what stands in a box
+# ---------------------------------------------------------------- the content of a box
 
 
 def font(text, color=None, size=None, bold=False):
@@ -103,13 +104,14 @@ def _settings(settings):
 
 
 def grid(value, color):
-    """The numbers of a small array, in its own rows and columns."""
+    """Show the elements of a small array in rows and columns."""
     cells = ["".join(cell(font(text, color, 11), ALIGN="RIGHT") for text in row) for row in numbers(value)]
     return table(cells, CELLPADDING=2, CELLSPACING=1) if np.size(value) > 1 else table(cells, CELLPADDING=0)
 
 
-def figures(vertex, has_gradient):
-    """The rows with a vertex's value and gradient: numbers where they are few (a matrix's side by side), else shape and size."""
+def value_rows(vertex, has_gradient):
+    """Yield the table rows with a vertex's value and gradient: all elements of a small array, with value and
+    gradient of a matrix side by side; shape and largest gradient of a larger one."""
     pairs = [("value", vertex.value, "forward")]
     if has_gradient and vertex.gradient is not None:
         pairs.append(("gradient", vertex.gradient, "backward"))
@@ -132,7 +134,7 @@ def figures(vertex, has_gradient):
 
 
 def alarms(vertex, has_gradient):
-    """A row for the value and one for the gradient if not all of it is finite."""
+    """Yield a row for the value and one for the gradient if some elements are not finite."""
     for word, x in [("value", vertex.value), ("gradient", vertex.gradient if has_gradient else None)]:
         arrays = [
             a
@@ -155,18 +157,18 @@ def wide(content):
     return cell(content, COLSPAN=2)
 
 
-def constant_figures(value):
-    """A constant in numbers, if they are few, else what they are and in which shape."""
+def constant_content(value):
+    """Show a small constant element by element, a larger one by shape and dtype."""
     if np.ndim(value) == 0:
         return font(exact(value), "ink", 11)
     if fits_grid(value):
         return grid(value, "ink")
-    kind = dict(i="whole numbers", u="whole numbers", b="true or false").get(value.dtype.kind, "numbers")
+    kind = dict(i="integers", u="integers", b="booleans", f="floats").get(value.dtype.kind, "elements")
     return f"{font(' × '.join(map(str, value.shape)), 'ink', 11)}<BR/>{font(kind, 'soft', 10)}"
 
 
 def op_title(vertex, inline):
-    """The op's symbol and name; `inline`: with the plain numbers that it was given, which then have no box."""
+    """The op's symbol and name. With `inline` also its plain-number arguments, which then have no box."""
     symbol, before, after = SYMBOLS.get(vertex.name, ""), "", ""
     for place, parent in enumerate(vertex.parents if inline else ()):
         if is_plain_number(vertex, parent):
@@ -185,32 +187,38 @@ def is_plain_number(op, parent):
 # ---------------------------------------------------------------- the drawing
 
 SHAPES = dict(
-    leaf=dict(penwidth="2.2"), constant=dict(style="filled,dashed"), op=dict(penwidth="1.2"), module=dict(penwidth="1.2", style="filled"),
+    leaf=dict(penwidth="2.2"),
+    constant=dict(style="filled,dashed"),
+    op=dict(penwidth="1.2"),
+    module=dict(penwidth="1.2", style="filled"),
     output=dict(peripheries="2", penwidth="1.2"),
-)  # fmt: skip
+)
 
 
 class Look:
     """Writes a Layout as DOT.
 
-    root       the vertex the drawing is of              names      {vertex: what to call it}, beside the parameters' own
-    numbers    show values and gradients, or else shapes?  backward  draw what comes back, or only what goes forward?
-    direction  LR, TB ... as in Graphviz                 caption    a sentence below the drawing, or ""
+    root       the vertex that is the result
+    names      {vertex: name}, besides the names of parameters
+    numbers    True: show values and gradients. False: show shapes
+    backward   True: draw the gradients that come back too
+    direction  LR, TB ... as in Graphviz
+    caption    a line of text below the drawing, or ""
     """
 
     def __init__(self, layout, root, names, numbers, backward, direction, caption):
         self.layout, self.root, self.names, self.numbers = layout, root, names, numbers
         self.backward = backward
         self.direction, self.caption = direction, caption
-        self.boxes = [box for box in layout.boxes if numbers or not self._is_said_inline(box)]
+        self.boxes = [box for box in layout.boxes if numbers or not self._is_inline(box)]
         self.ids = {box: f"n{i}" for i, box in enumerate(self.boxes)}
         self.seen = set()  # kinds of boxes and arrows, for the legend
 
-    def _is_said_inline(self, box):
+    def _is_inline(self, box):
         return box.kind == "constant" and np.ndim(box.last.value) == 0
 
     def source(self):
-        import graphviz  # here, so that without a drawing nobody needs it
+        import graphviz  # here: only a drawing needs it
 
         dot = graphviz.Digraph("minigrad")
         dot.attr(
@@ -241,7 +249,10 @@ class Look:
         return dot.source
 
     def _frame(self, dot, boxes, level):
-        """The boxes that stand in no further frame, and each frame with what stands in it; around a single op there is none."""
+        """Add the boxes that are in no deeper frame, then each frame with its boxes.
+
+        A single op gets no frame.
+        """
         inner = {}
         for box in boxes:
             if len(box.frames) > level:
@@ -254,8 +265,9 @@ class Look:
                 continue
             above = inside[0].frames[level - 1][0] if level else ""
             with dot.subgraph(name=f"cluster_{run}") as frame:
-                frame.attr(label=f"<{self._module_title(path, above)}>", style="rounded,filled", fillcolor=LIGHT["frame"], margin="10",
-                           color=LIGHT["frame_line"], labeljust="l", labelloc="t", tooltip=path)  # fmt: skip
+                frame.attr(label=f"<{self._module_title(path, above)}>", style="rounded,filled", margin="10",
+                           fillcolor=LIGHT["frame"], color=LIGHT["frame_line"], labeljust="l", labelloc="t",
+                           tooltip=path)  # fmt: skip
                 self._frame(frame, inside, level + 1)
 
     # ---------------------------------------------------------------- boxes
@@ -303,9 +315,9 @@ class Look:
                 font(cut(_within(name or vertex.name, box.frames[-1][0] if box.frames else "")), bold=True)
             )
         if vertex.kind == "constant":
-            yield wide(constant_figures(vertex.value))
+            yield wide(constant_content(vertex.value))
         elif self.numbers:
-            yield from figures(vertex, self.backward)
+            yield from value_rows(vertex, self.backward)
         else:
             yield wide(font(shape_of(vertex.shape), "forward", 11))
             yield from alarms(vertex, self.backward)
@@ -316,8 +328,8 @@ class Look:
         start, end = self.ids[arrow.start], self.ids[arrow.end]
         dot.edge(start, end)
         if self.backward and arrow.shares:
-            # drawn from parent to child too, with its head at the tail, so that it lies beside its fellow and turns nothing around
-            sent = self._sent(arrow)
+            # from parent to child too, with the head at the tail: it lies beside its twin and keeps the ranks
+            sent = self._backward_label(arrow)
             label = dict(label=f"<{sent}>") if sent else {}
             dot.edge(
                 start,
@@ -329,15 +341,19 @@ class Look:
                 **label,
             )
 
-    def _sent(self, arrow):
-        """What goes back on an arrow: += where it adds to what had come before; the number, if it is one; how broadcasting was undone."""
+    def _backward_label(self, arrow):
+        """Label a backward arrow.
+
+        The label has "+=" if the gradient is added to an earlier one, how broadcasting was undone, and the
+        gradient itself if it is a scalar.
+        """
         share, lines = arrow.shares[0], []
         single = "module" not in (arrow.start.kind, arrow.end.kind)
         if single and self.numbers and share.parent.shape == ():
             lines = [number(share.sent)]
         if single and share.summed:
             self.seen.add("summed")
-            lines = [summed(share.raw.shape, share.sent.shape), *lines]
+            lines = [describe_sum(share.raw.shape, share.sent.shape), *lines]
         if arrow.added:
             self.seen.add("added")
             lines = ["+= " + (lines[0] if lines else ""), *lines[1:]]
@@ -346,37 +362,47 @@ class Look:
     # ---------------------------------------------------------------- legend
 
     def _legend(self):
-        """The caption, and what the colours, lines and words mean that occur."""
-        kinds = [cell(" ", BORDER=1, BGCOLOR=LIGHT[k], COLOR=LIGHT[k + "_line"], WIDTH=16) + cell(font(" " + text, "soft", 11), ALIGN="LEFT")
-                 for k, text in KINDS.items() if k in self.seen]  # fmt: skip
-        ways = [cell(font(sign, color, 12, bold=True)) + cell(font(" " + text, "soft", 11), ALIGN="LEFT")
-                for key, sign, text, color in WAYS if key == "forward" or self.backward and key in self.seen | {"backward"}]  # fmt: skip
+        """The caption, and the meaning of the colours, lines and words that occur in this drawing."""
+        kinds = [
+            cell(" ", BORDER=1, BGCOLOR=LIGHT[k], COLOR=LIGHT[k + "_line"], WIDTH=16) + self._meaning(text)
+            for k, text in KINDS.items()
+            if k in self.seen
+        ]
+        seen = {"forward"} | (self.seen | {"backward"} if self.backward else set())
+        ways = [
+            cell(font(sign, color, 12, bold=True)) + self._meaning(text)
+            for key, sign, text, color in WAYS
+            if key in seen
+        ]
         nothing = cell(" ", COLSPAN=2)
         rows = [kind + cell("    ") + way for kind, way in zip_longest(kinds, ways, fillvalue=nothing)]
-        said = [
+        caption = [
             cell(font(line, "soft", 12), COLSPAN=5, ALIGN="LEFT") for line in textwrap.wrap(self.caption, 58)
         ]
-        return table([cell(" ", COLSPAN=5), *said, *rows], CELLSPACING=3)
+        return table([cell(" ", COLSPAN=5), *caption, *rows], CELLSPACING=3)
+
+    def _meaning(self, text):
+        return cell(font(" " + text, "soft", 11), ALIGN="LEFT")
 
 
 KINDS = dict(
-    leaf="parameter or other leaf", constant="constant", op="op", module="module, closed", output="the result"
+    leaf="parameter or other leaf", constant="constant", op="op", module="closed module", output="result"
 )
 WAYS = (
     ("forward", "→", "forward: values, shapes", "forward"),
     ("backward", "←", "backward: gradients", "backward"),
-    ("added", "+=", "added to what came before", "backward"),
+    ("added", "+=", "added to an earlier gradient", "backward"),
     ("summed", "summed", "broadcasting undone", "backward"),
 )
 
 
 def _within(path, above):
-    """The path as it is called inside the module above."""
+    """The path relative to the module above."""
     return path.removeprefix(above + ".") if above else path
 
 
-def summed(raw, sent):
-    """How broadcasting was undone, in words: along which axes of the gradient it was summed, and the shapes before and after."""
+def describe_sum(raw, sent):
+    """Describe how broadcasting was undone: the axes summed over, or the shapes before and after the sum."""
     extra = len(raw) - len(sent)
     axes = [i for i, n in enumerate(raw) if i < extra or sent[i - extra] != n]
     if len(raw) == 2 and len(axes) == 1:

@@ -1,14 +1,14 @@
-// The stepper's graph as SVG: drawn anew when a group opens or closes, painted at every step. Knows where layers.js has put things and
-// how far the pass has come, from stepper.js; no words about it.
+// The stepper's graph as SVG: redrawn when a group opens or closes, repainted at every step. layers.js computes the
+// layout, stepper.js how far the pass has come.
 
-// ---------------------------------------------------------------- what is written on a node
+// ---------------------------------------------------------------- the text of a node
 
-const LONGEST = 24;  // letters of a name on a node; the tooltip has it all
+const LONGEST = 24;  // characters of a name on a node; the tooltip has all of it
 const cut = name => name.length <= LONGEST ? name : `${name.slice(0, LONGEST / 2 - 1)}…${name.slice(-LONGEST / 2)}`;
 const titleOf = g => `${cut(groups[g].label)} · ${cut(groups[g].kind)}`;
 
 function linesOf(key) {
-  // its name, its value or shape, and room for its gradient where that is short
+  // the lines of text on a node: its name, its value or shape, and a short gradient
   const at = +key.slice(1);
   if (key[0] === "g") return [cut(groups[at].label), cut(groups[at].kind)];
   const node = nodes[at], setting = node.setting && node.setting.length < 16 ? ` ${node.setting}` : "";
@@ -18,7 +18,7 @@ function linesOf(key) {
 
 // ---------------------------------------------------------------- drawing
 
-let drawing = null;  // {places, paths} of what is to be seen, absolute
+let drawing = null;  // {places, paths} of what is visible, in absolute coordinates
 
 function draw() {
   const edges = edgesShown(), inside = layout(0, edges), places = new Map(), bends = new Map(), boxes = [];
@@ -33,8 +33,8 @@ function draw() {
   settle({ ...inside, group: 0 }, PAD, PAD);
   const paths = edges.map(edge => ({ ...edge, points: route(edge, places, bends) }));
   drawing = { places, paths, width: inside.width + 2 * PAD, height: inside.height + 2 * PAD };
-  const svg = drawn("svg", { width: drawing.width, height: drawing.height, viewBox: `0 0 ${drawing.width} ${drawing.height}`, role: "group", "aria-label": "Graph" });
-  svg.append(...boxes.map(([g, place]) => boxOf(g, place)), ...paths.map(edgeOf), ...[...places].filter(([, place]) => !place.inside).map(([key, place]) => nodeOf(key, place)), drawn("g", { id: "tags" }));
+  const svg = svgElement("svg", { width: drawing.width, height: drawing.height, viewBox: `0 0 ${drawing.width} ${drawing.height}`, role: "group", "aria-label": "Graph" });
+  svg.append(...boxes.map(([g, place]) => boxOf(g, place)), ...paths.map(edgeOf), ...[...places].filter(([, place]) => !place.inside).map(([key, place]) => nodeOf(key, place)), svgElement("g", { id: "tags" }));
   const had = $("graph").contains(document.activeElement) ? document.activeElement.dataset.key : null;
   $("graph").replaceChildren(svg);
   drawing.open = openNow();
@@ -44,7 +44,7 @@ function draw() {
 const openNow = () => groups.map((_, g) => +isOpen(g)).join("");
 
 function route({ from, to }, places, bends) {
-  // from a node's lower edge to another's upper one, through the bends of every group on the way
+  // route an edge from a node's lower side to another's upper side, through the bends of every group on the way
   const a = places.get(from), b = places.get(to), points = [];
   const inner = [parentOf(from), ...around(from).slice(1), 0], outer = [...around(to), 0];
   const common = inner.find(g => outer.includes(g));
@@ -61,7 +61,7 @@ function edgeOf(path) {
   const [first, ...rest] = path.points;
   let [x, y] = first, d = `M${x},${y}`;
   for (const [px, py] of rest) { d += px === x ? `L${px},${py}` : `C${x},${(y + py) / 2} ${px},${(y + py) / 2} ${px},${py}`; [x, y] = [px, py]; }
-  path.element = drawn("path", { class: "edge", d });
+  path.element = svgElement("path", { class: "edge", d });
   return path.element;
 }
 
@@ -76,16 +76,16 @@ function pressable(made, key, label, act) {
 
 function nodeOf(key, { x, y, width, height }) {
   const at = +key.slice(1), isGroup = key[0] === "g", lines = linesOf(key);
-  const texts = lines.map((line, i) => drawn("text", { x: x + width / 2, y: y + 17 + 14 * i, class: i === 0 ? "" : line.startsWith("g = ") && i === 2 ? "gradient" : "small" }, line));
-  const title = drawn("title", {}, isGroup ? `${groups[at].path}, ${groups[at].kind}` : nodes[at].label);
-  const made = drawn("g", {}, title, drawn("rect", { x, y, width, height, rx: isGroup ? 3 : 9 }), ...texts);
+  const texts = lines.map((line, i) => svgElement("text", { x: x + width / 2, y: y + 17 + 14 * i, class: i === 0 ? "" : line.startsWith("g = ") && i === 2 ? "gradient" : "small" }, line));
+  const title = svgElement("title", {}, isGroup ? `${groups[at].path}, ${groups[at].kind}` : nodes[at].label);
+  const made = svgElement("g", {}, title, svgElement("rect", { x, y, width, height, rx: isGroup ? 3 : 9 }), ...texts);
   const label = isGroup ? `Open ${groups[at].path}, ${groups[at].kind}` : `${nodes[at].label}, ${nodes[at].shape}${stepOf.has(at) ? `, step ${stepOf.get(at)}` : ""}`;
-  return pressable(made, key, label, () => isGroup ? toggle(at) : look(at));
+  return pressable(made, key, label, () => isGroup ? toggle(at) : select(at));
 }
 
 function boxOf(g, { x, y, width, height }) {
-  const title = drawn("g", { class: "close", tabindex: 0, "aria-expanded": "true" }, drawn("title", {}, groups[g].path), drawn("text", { x: x + 8, y: y + 15 }, `− ${titleOf(g)}`));
-  return drawn("g", { class: "box" }, drawn("rect", { x, y, width, height, rx: 6 }), pressable(title, `g${g}`, `Close ${groups[g].path}`, () => toggle(g)));
+  const title = svgElement("g", { class: "close", tabindex: 0, "aria-expanded": "true" }, svgElement("title", {}, groups[g].path), svgElement("text", { x: x + 8, y: y + 15 }, `− ${titleOf(g)}`));
+  return svgElement("g", { class: "box" }, svgElement("rect", { x, y, width, height, rx: 6 }), pressable(title, `g${g}`, `Close ${groups[g].path}`, () => toggle(g)));
 }
 
 function toggle(g) {
@@ -96,10 +96,10 @@ function toggle(g) {
   paint();
 }
 
-// ---------------------------------------------------------------- painting: the state of a step upon what is drawn
+// ---------------------------------------------------------------- painting the state of a step onto the drawing
 
 function paint() {
-  const step = steps[position - 1], here = shownAs(`n${chosen ?? step?.node ?? root}`);
+  const step = steps[position - 1], here = visibleKey(`n${chosen ?? step?.node ?? root}`);
   for (const made of $("graph").querySelectorAll("[data-key]:not(.close)")) {
     const key = made.dataset.key, at = +key.slice(1), isGroup = key[0] === "g";
     const kind = isGroup ? "group" : nodes[at].kind, state = isGroup ? groupState(at) : stateOf(at);
@@ -114,14 +114,14 @@ function paint() {
 }
 
 function gradientSoFar(n) {
-  const last = arrived(n).at(-1);
+  const last = arrivalsSoFar(n).at(-1);
   return last ? `g = ${brief(last.share.after)}` : n === root ? `g = ${brief(nodes[n].gradient)}` : "";
 }
 
 function paintEdges(step) {
   const now = new Map(), sent = new Set(), tags = [];
   steps.slice(0, position).forEach((s, i) => s.shares.forEach(share => {
-    const edge = `${shownAs(`n${share.to}`)}>${shownAs(`n${s.node}`)}`;
+    const edge = `${visibleKey(`n${share.to}`)}>${visibleKey(`n${s.node}`)}`;
     sent.add(edge);
     if (i === position - 1) now.set(edge, [...now.get(edge) ?? [], share]);
   }));
@@ -134,20 +134,20 @@ function paintEdges(step) {
 }
 
 function tagOf(shares, path) {
-  // what is sent along an edge, written near its goal: Σ where broadcasting is undone, += where something had arrived before
+  // the label of an edge, near its end: what is sent, with Σ if broadcasting is undone, += if it is added
   const text = shares.map(share => (share.before == null ? "" : "+= ") + (share.undone ? "Σ " : "") + (brief(share.sent) || share.letter)).join(", ");
   const { x, y } = path.getPointAtLength(Math.min(17, path.getTotalLength() / 2)), width = 6.4 * text.length + 12;
   return { text, x, y, width };
 }
 
 function placeTags(tags) {
-  // side by side where they would lie upon each other
+  // move tags apart that would overlap
   tags.sort((a, b) => a.x - b.x);
   for (let i = 1; i < tags.length; i++) {
     const over = (tags[i - 1].width + tags[i].width) / 2 + 3 - (tags[i].x - tags[i - 1].x);
     if (over > 0 && Math.abs(tags[i].y - tags[i - 1].y) < 18) { tags[i].x += over / 2; tags[i - 1].x -= over / 2; }
   }
-  return tags.map(({ text, x, y, width }) => drawn("g", { class: "tag" }, drawn("rect", { x: x - width / 2, y: y - 9, width, height: 18, rx: 9 }), drawn("text", { x, y: y + 4 }, text)));
+  return tags.map(({ text, x, y, width }) => svgElement("g", { class: "tag" }, svgElement("rect", { x: x - width / 2, y: y - 9, width, height: 18, rx: 9 }), svgElement("text", { x, y: y + 4 }, text)));
 }
 
 function scrollTo(key) {

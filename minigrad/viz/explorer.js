@@ -3,7 +3,7 @@ const $ = id => document.getElementById(id);
 const chosen = { record: 0, kind: null, layer: 0, head: 0, query: 0, key: null };
 const percent = w => (100 * w).toPrecision(3) + " %";
 
-// ---------------------------------------------------------------- the numbers
+// ---------------------------------------------------------------- the weights
 
 for (const record of DATA.records) for (const layer of record.layers) {
   const bytes = Uint8Array.from(atob(layer.weights), c => c.charCodeAt(0));
@@ -23,7 +23,7 @@ function weight(layer, head, query, key) { // the last head is the average of th
 }
 
 function headName(head) { return head < layer().shape[0] ? `head ${head + 1}` : "average of its heads"; }
-function hidden(layer, query, key) { return layer.kind === "decoder" && key > query; }
+function isMasked(layer, query, key) { return layer.kind === "decoder" && key > query; }
 
 // ---------------------------------------------------------------- colours
 
@@ -50,7 +50,7 @@ function make(tag, text, parent) {
   return element;
 }
 
-function cells(canvas, layer, head, size, left, top) { // every weight as a field of so many pixels
+function cells(canvas, layer, head, size, left, top) { // draw every weight as a square of `size` pixels
   const [, queries, keys] = layer.shape, paint = painter(), pen = canvas.getContext("2d");
   for (let q = 0; q < queries; q++) for (let k = 0; k < keys; k++) {
     pen.fillStyle = paint(weight(layer, head, q, k));
@@ -112,7 +112,7 @@ function drawMap() { // the chosen head, large, with its tokens at the edges
   });
 }
 
-function nameOf(query) { // the token that looks, and what is written there
+function nameOf(query) { // the token that attends, and the token written at its position
   const written = layer().writes[query];
   return layer().queries[query] + (written ? " → " + written : "");
 }
@@ -122,7 +122,7 @@ function drawQueries() {
   layer().queries.forEach((name, query) => {
     const button = make("button", name, $("queries")), written = layer().writes[query];
     if (written) make("small", "→ " + written, button);
-    button.setAttribute("aria-label", `place ${query + 1}, ${name}` + (written ? `, writes ${written}` : ""));
+    button.setAttribute("aria-label", `position ${query + 1}, ${name}` + (written ? `, writes ${written}` : ""));
     button.onclick = button.onfocus = button.onmouseenter = () => choose({ query });
   });
 }
@@ -131,13 +131,13 @@ function drawKeys() {
   const { queries, keys, writes } = layer(), query = chosen.query;
   const all = keys.map((_, key) => weight(layer(), chosen.head, query, key)), best = all.indexOf(Math.max(...all));
   const doing = writes[query] ? `To write “${writes[query]}”, “${queries[query]}”` : `“${queries[query]}”`;
-  $("said").textContent = `${doing} (place ${query + 1}) looks most at “${keys[best]}” (place ${best + 1}): ${percent(all[best])}`;
+  $("said").textContent = `${doing} (position ${query + 1}) attends most to “${keys[best]}” (position ${best + 1}): ${percent(all[best])}`;
   $("keys").replaceChildren();
   all.forEach((w, key) => {
-    const item = make("li", keys[key], $("keys")), veiled = hidden(layer(), query, key);
-    make("small", veiled ? "hidden" : w < 0.0005 ? "0" : w.toFixed(3), item);
-    item.title = veiled ? "comes later, so it is hidden" : `place ${key + 1}: ${w.toPrecision(4)}`;
-    item.classList.toggle("hidden", veiled);
+    const item = make("li", keys[key], $("keys")), masked = isMasked(layer(), query, key);
+    make("small", masked ? "masked" : w < 0.0005 ? "0" : w.toFixed(3), item);
+    item.title = masked ? "masked: a later token" : `position ${key + 1}: ${w.toPrecision(4)}`;
+    item.classList.toggle("masked", masked);
     item.classList.toggle("pointed", key === chosen.key);
     tint(item, w);
   });
@@ -145,7 +145,7 @@ function drawKeys() {
 
 // ---------------------------------------------------------------- choosing
 
-function choose(change) { // draw only what the change touches
+function choose(change) { // redraw only what changes
   Object.assign(chosen, { key: null }, change);
   const fresh = "record" in change || "kind" in change;
   if (fresh) Object.assign(chosen, sharpest());
@@ -157,7 +157,7 @@ function choose(change) { // draw only what the change touches
   $("most").textContent = layer().most.toFixed(2);
   $("about").textContent = DATA.kinds[chosen.kind][1];
   $("chosen").textContent = `Layer ${chosen.layer + 1}, ${headName(chosen.head)}`;
-  $("map").setAttribute("aria-label", `Map of the weights of ${$("chosen").textContent}; the numbers stand beside it.`);
+  $("map").setAttribute("aria-label", `Map of the weights of ${$("chosen").textContent}; the weights are listed beside it.`);
   drawMap();
   drawKeys();
   mark($("tabs"), "aria-selected", button => button.dataset.kind === chosen.kind);
@@ -165,21 +165,21 @@ function choose(change) { // draw only what the change touches
   mark($("queries"), "aria-pressed", (button, index) => index === chosen.query);
 }
 
-function sharpest() { // where there is most to see: the head that looks least widely, and a token in the middle of those that write
+function sharpest() { // the head with the lowest entropy, and the query in the middle of those that write a token
   const heads = layers().flatMap((one, layer) => one.entropy.slice(0, -1).map((bits, head) => ({ layer, head, bits })));
   const { layer, head } = heads.reduce((best, next) => next.bits <= best.bits ? next : best);
   const { queries, writes } = layers()[layer], writing = queries.map((_, q) => q).filter(q => !writes.length || writes[q]);
   return { layer, head, query: writing[writing.length >> 1] || 0 };
 }
 
-function mark(group, attribute, isChosen) { // one of a group; only that one is reached with the tab key
+function mark(group, attribute, isChosen) { // mark one button of a group; the tab key reaches only that one
   group.querySelectorAll("button").forEach((button, index) => {
     button.setAttribute(attribute, isChosen(button, index));
     button.tabIndex = isChosen(button, index) ? 0 : -1;
   });
 }
 
-function arrows(group, down) { // arrow keys move to the neighbour and choose it; down() is how far a row is
+function enableArrows(group, down) { // arrow keys move to the neighbour and choose it; down() is the length of a row
   group.addEventListener("keydown", event => {
     const buttons = [...group.querySelectorAll("button")], at = buttons.indexOf(document.activeElement);
     const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: down(), ArrowUp: -down(), Home: -at, End: buttons.length - 1 - at };
@@ -191,7 +191,7 @@ function arrows(group, down) { // arrow keys move to the neighbour and choose it
   });
 }
 
-function pointed(event) { // from the map to the row under the pointer
+function choosePointed(event) { // choose the row of the map under the pointer
   const box = $("map").getBoundingClientRect(), [, queries, keys] = layer().shape;
   const query = Math.floor((event.clientY - box.top - drawMap.top) / drawMap.size);
   const key = Math.floor((event.clientX - box.left - drawMap.left) / drawMap.size);
@@ -219,10 +219,10 @@ function start() {
   $("texts").hidden = DATA.records.length < 2;
   $("record").onchange = event => chooseRecord(+event.target.value);
   for (const w of [0, .01, .05, .1, .25, .5, 1]) tint(make("span", w, $("legend")), w);
-  arrows($("tabs"), () => 1);
-  arrows($("heads"), () => layer().shape[0] + 1);
-  arrows($("queries"), () => 1);
-  $("map").onmousemove = $("map").onclick = pointed;
+  enableArrows($("tabs"), () => 1);
+  enableArrows($("heads"), () => layer().shape[0] + 1);
+  enableArrows($("queries"), () => 1);
+  $("map").onmousemove = $("map").onclick = choosePointed;
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => chooseRecord(chosen.record));
   chooseRecord(0);
 }

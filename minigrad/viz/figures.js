@@ -1,4 +1,4 @@
-// Elements, and arrays as figures: grids of numbers while they are few, heat maps beyond. Knows DATA's arrays; no graph and no steps.
+// HTML elements, and arrays as figures: small arrays as grids of numbers, large ones as heat maps.
 
 // ---------------------------------------------------------------- making elements
 
@@ -9,7 +9,7 @@ function element(name, attributes = {}, ...inside) {
   return made;
 }
 
-function drawn(name, attributes = {}, ...inside) {
+function svgElement(name, attributes = {}, ...inside) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...inside);
@@ -18,13 +18,13 @@ function drawn(name, attributes = {}, ...inside) {
 
 function formula(mathml) {
   const made = element("p", { class: "formula" });
-  made.innerHTML = mathml;  // from formulas.py, not from the reader's data
+  made.innerHTML = mathml;  // safe: from formulas.py, not from the reader's data
   return made;
 }
 
 // ---------------------------------------------------------------- numbers
 
-const isStrange = x => typeof x === "string";  // "nan", "inf", "-inf", which JSON has no numbers for
+const isStrange = x => typeof x === "string";  // "nan", "inf", "-inf", which JSON lacks
 
 function short(x) {
   if (typeof x !== "number") return String(x);
@@ -34,21 +34,21 @@ function short(x) {
 }
 
 function brief(at) {
-  // an array of up to three numbers as text, for the graph; else nothing
+  // format an array of up to three elements for the graph; "" for a larger one
   if (at == null || Array.isArray(at)) return "";
   const { numbers, shape } = arrays[at];
   if (arrays[at].shown || numbers.length > 3 || shape.length > 1 && numbers.length > 1) return "";
   return shape.length ? `[${numbers.map(short).join(", ")}]` : short(numbers[0]);
 }
 
-const shapeText = shape => shape.length > 1 ? `(${shape.join(", ")})` : shape.length ? `(${shape[0]},)` : "one number";
+const shapeText = shape => shape.length > 1 ? `(${shape.join(", ")})` : shape.length ? `(${shape[0]},)` : "a scalar";
 
 function figure(at, caption = "") {
-  // an array as a figure: numbers while they are few, else a heat map with the numbers behind a fold
-  if (at == null) return element("p", { class: "soft" }, "nothing");
+  // show a small array as numbers, a large one as a heat map with the numbers behind a fold
+  if (at == null) return element("p", { class: "soft" }, "none");
   if (Array.isArray(at)) return element("div", {}, at.map((one, i) => figure(one, `${caption} ${i + 1} of ${at.length}`)));
   const array = arrays[at], { shape, low, high, strange } = array, size = shape.reduce((a, b) => a * b, 1);
-  const cut = array.shown ? `; shown is the first corner, ${shapeText(array.shown)}` : "";
+  const cut = array.shown ? `; only the first corner is shown, ${shapeText(array.shown)}` : "";
   const note = strange ? element("span", { class: "strange" }, `${strange} of ${size} ${strange === 1 ? "is" : "are"} NaN or infinite`) : "";
   const all = matrices(array), few = all.every(m => m.cols <= 10 && m.rows * m.cols <= 64) && array.numbers.length <= 128;
   const range = !few && low != null ? `, from ${short(low)} to ${short(high)}` : "";
@@ -57,7 +57,7 @@ function figure(at, caption = "") {
 }
 
 function matrices({ numbers, shape, shown }) {
-  // the matrices that an array consists of: {rows, cols, numbers, index}, index being that of the axes before the last two
+  // split an array into matrices {rows, cols, numbers, index}; index: the indices along the axes before the last two
   const sizes = shown ?? shape, cols = sizes.at(-1) ?? 1, rows = sizes.length > 1 ? sizes.at(-2) : 1;
   const count = rows * cols ? numbers.length / (rows * cols) : 0;
   return Array.from({ length: count }, (_, i) => ({ rows, cols, numbers: numbers.slice(i * rows * cols, (i + 1) * rows * cols), index: count > 1 ? indexOf(i, shape.slice(0, -2)) : "" }));
@@ -78,7 +78,7 @@ function tables(all, array) {
   return element("div", { class: "matrices" }, all.map(m => element("div", {}, m.index ? element("p", {}, m.index) : "", table(m))));
 }
 
-// blue below 0, orange above, the stronger the larger; the same in grids and heat maps
+// blue below 0, orange above, stronger for larger elements; the same in grids and heat maps
 function tint(x, top) {
   if (typeof x !== "number" || !x) return "";
   return `background: color-mix(in srgb, var(--${x < 0 ? "forward" : "backward"}) ${Math.round(8 + 37 * Math.abs(x) / top)}%, transparent)`;
@@ -111,6 +111,6 @@ function heatMap(m, array, readout) {
 function fold(title, inside, open = false) {
   const made = element("details", open ? { open: "" } : {}, element("summary", {}, title));
   const fill = () => made.children.length === 1 && made.append(inside());
-  open ? fill() : made.addEventListener("toggle", fill);  // made when it is opened: most never are
+  open ? fill() : made.addEventListener("toggle", fill);  // filled when it is opened: most never are
   return made;
 }

@@ -1,9 +1,9 @@
-"""The rules as a reader wants them: the formula of each row, and where its source stands. Knows calculus as text;
-computes nothing.
+"""The formula and the source of each rule, for the page of the stepper.
 
-FORMULAS has only what a row does not say itself: the gradients are printed from the rules (printing.py), and a value without an
-entry is name(x, y). Formulas are Python expressions, so that a test can compute them beside the rules. The letters are the rules' own: g the gradient
-of the value, x, y the arguments, y the value, or z where y is an argument. What goes to x is written d(x): the gradient of x.
+FORMULAS has only what a row of the table does not say itself. Gradients are printed from the rules
+(printing.py), and a value without an entry is name(x, y). Formulas are Python expressions, so that a test can
+evaluate them and compare with the rules. The letters are those of the rules: g is the gradient of the value,
+x and y are the arguments, y is the value, or z where y is an argument. d(x) is the gradient of x.
 """
 
 import ast
@@ -21,15 +21,15 @@ from minigrad.engine.graph import name_of
 from minigrad.engine.recompute import recomputed
 from minigrad.engine.table import RULES, EachRow, KernelRow, Row
 from minigrad.viz.mathml import mathml
-from minigrad.viz.printing import NAMES, printed
+from minigrad.viz.printing import NAMES, print_rule
 
 PACKAGE = Path(__file__).parents[2]
-LONG = 14  # lines; of a longer function only its first lines and its docstring are shown
+LONG = 14  # lines; a longer function is shown by its head and docstring only
 
 
 @dataclass(frozen=True)
 class Formula:
-    """What a function computes, what each argument receives ("": nothing), and a sentence where the signs do not say it."""
+    """The formulas of a function's value and of each argument's gradient ("": none), with an explanation."""
 
     value: str
     to: tuple = ()
@@ -42,13 +42,13 @@ def formula(value="", *to, words=""):
 
 # ---------------------------------------------------------------- the table
 
-ZERO_SLOPE = "A step function: flat wherever it has a slope, so nothing goes back."
-RESHAPED = "The same numbers in another shape; so is their gradient."
-TIES = "The larger argument takes it all; at a tie each takes half."
+ZERO_SLOPE = "A step function: its slope is 0 wherever it has one, so no gradient goes back."
+RESHAPED = "The same elements in another shape; the gradient is reshaped back."
+TIES = "The larger argument gets the whole gradient; at a tie each gets half."
 
 # fmt: off
 FORMULAS = {
-    np.add: formula("x + y", words="A sum hands its gradient on unchanged, to both."),
+    np.add: formula("x + y", words="A sum passes its gradient on unchanged, to both arguments."),
     np.subtract: formula("x - y"),
     np.multiply: formula("x * y", words="Each factor's slope is the other factor."),
     np.true_divide: formula("x / y"),
@@ -59,7 +59,7 @@ FORMULAS = {
     np.exp2: formula("2**x"),
     np.expm1: formula("exp(x) - 1"),
     np.log1p: formula("ln(1 + x)"),
-    np.sqrt: formula(words="Where g and y are both 0, 0 goes back."),
+    np.sqrt: formula(words="Where g and y are both 0, the gradient is 0."),
     np.square: formula("x**2"),
     np.tanh: formula(words="Far from 0 the value is near ±1 and the slope near 0: it saturates."),
     p.sigmoid: formula("1 / (1 + exp(-x))"),
@@ -71,33 +71,33 @@ FORMULAS = {
     np.ceil: formula(words=ZERO_SLOPE),
     np.trunc: formula(words=ZERO_SLOPE),
     np.rint: formula(words=ZERO_SLOPE),
-    p.cast: formula("x", words="The same numbers in another type."),
+    p.cast: formula("x", words="The same elements in another dtype."),
     np.hypot: formula("sqrt(x**2 + y**2)"),
     np.logaddexp: formula("ln(exp(x) + exp(y))"),
     np.fmod: formula("x - y * trunc(x / y)"),
     np.remainder: formula("x - y * floor(x / y)"),
     np.maximum: formula("max(x, y)", "g * [x > y]", "g * [y > x]", words=TIES),
-    np.minimum: formula("min(x, y)", "g * [x < y]", "g * [y < x]", words="The smaller argument takes it all; at a tie each takes half."),
-    np.where: formula("c * x + (1 - c) * y", words="c is 1 where the condition holds and 0 elsewhere; each side gets the gradient of the places it filled."),
-    np.tril: formula(words="What the triangle set to 0 gets 0."),
-    np.triu: formula(words="What the triangle set to 0 gets 0."),
+    np.minimum: formula("min(x, y)", "g * [x < y]", "g * [y < x]", words="The smaller argument gets the whole gradient; at a tie each gets half."),
+    np.where: formula("c * x + (1 - c) * y", words="c is 1 where the condition holds and 0 elsewhere; each argument gets the gradient of the elements it supplied."),
+    np.tril: formula(words="Elements that were set to 0 get gradient 0."),
+    np.triu: formula(words="Elements that were set to 0 get gradient 0."),
     np.sum: formula("Sum(i, x_i)", "d(x_i) = g", words="Every summand counts once, so g is copied to each."),
-    np.amax: formula("max(i, x_i)", "d(x_i) = g * [x_i == y]", words="Only the largest entry counts; several equal ones share g."),
-    np.amin: formula("min(i, x_i)", "d(x_i) = g * [x_i == y]", words="Only the smallest entry counts; several equal ones share g."),
+    np.amax: formula("max(i, x_i)", "d(x_i) = g * [x_i == y]", words="Only the largest element counts; equal maxima divide g equally."),
+    np.amin: formula("min(i, x_i)", "d(x_i) = g * [x_i == y]", words="Only the smallest element counts; equal minima divide g equally."),
     p.norm: formula("sqrt(Sum(i, x_i**2))", "g * x / y", words="Along the vector itself; 0 at the zero vector."),
     np.prod: formula("Prod(i, x_i)", "d(x_i) = g * Prod(j != i, x_j)", words="Each factor's slope is the product of the others."),
-    np.cumsum: formula("y_i = Sum(j <= i, x_j)", "d(x_j) = Sum(i >= j, g_i)", words="An entry counts in every sum from its own place on."),
+    np.cumsum: formula("y_i = Sum(j <= i, x_j)", "d(x_j) = Sum(i >= j, g_i)", words="An element counts in every sum from its own position on."),
     np.reshape: formula("reshape(x)", words=RESHAPED),
-    np.transpose: formula("transpose(x)", "untranspose(g)", words="The axes of the gradient go back to where they were."),
-    np.swapaxes: formula(words="Two axes change places, and back again."),
+    np.transpose: formula("transpose(x)", "untranspose(g)", words="The axes of the gradient are put back in their order."),
+    np.swapaxes: formula(words="Two axes are swapped, and swapped back in the gradient."),
     np.squeeze: formula("reshape(x)", words=RESHAPED),
     np.expand_dims: formula("reshape(x)", words=RESHAPED),
-    np.broadcast_to: formula("repeat(x)", words="The rule hands g on; the engine sums over what was repeated."),
-    p.getitem: formula("y_i = x_k_i", "d(x_k) = Sum(k_i == k, g_i)", words="What was picked gets its gradient; what was picked twice gets both; the rest gets 0."),
-    p.scatter_add: formula("y_k = Sum(k_i == k, x_i)", "d(x_i) = g_k_i", words="The opposite of picking: each number fetches the gradient of the place it was added to."),
-    p.concatenate: formula("concatenate(x_1, x_2)", "d(x_i) = part_i(g)", words="Each array gets the stretch of g that it filled."),
-    p.split: formula("y_i = part_i(x)", "concatenate(g_1, g_2)", words="The pieces' gradients are put together again."),
-    graph.take_item: formula("items_i", "d(items_i) = g", words="One value out of several; the others' gradients stay as they are."),
+    np.broadcast_to: formula("repeat(x)", words="The rule passes g on; the engine sums over the repeated axes."),
+    p.getitem: formula("y_i = x_k_i", "d(x_k) = Sum(k_i == k, g_i)", words="A picked element gets its gradient, an element picked twice the sum of both, the rest 0."),
+    p.scatter_add: formula("y_k = Sum(k_i == k, x_i)", "d(x_i) = g_k_i", words="The opposite of picking: each element gets the gradient of the position it was added to."),
+    p.concatenate: formula("concatenate(x_1, x_2)", "d(x_i) = part_i(g)", words="Each array gets the part of g that belongs to it."),
+    p.split: formula("y_i = part_i(x)", "concatenate(g_1, g_2)", words="The gradients of the parts are concatenated again."),
+    graph.take_item: formula("items_i", "d(items_i) = g", words="One value out of several; the gradients of the others stay as they are."),
     np.matmul: formula("x @ y", "g @ T(y)", "T(x) @ g", words="The only order in which the shapes fit."),
     np.linalg.solve: formula("inv(x) @ y"),
     np.linalg.det: formula("det(x)", "g * y * T(inv(x))"),
@@ -106,22 +106,22 @@ FORMULAS = {
     # kernels: their gradients are derived in the docstrings of their backward functions
     kernels.softmax: formula("y_i = exp(x_i) / Sum(j, exp(x_j))"),
     kernels.log_softmax: formula("y_i = x_i - ln(Sum(j, exp(x_j)))"),
-    kernels.gelu: formula("x * Phi(x)", words="Phi(x) is the chance that a normal number is below x."),
+    kernels.gelu: formula("x * Phi(x)", words="Phi(x) is the probability that a standard normal variable is below x."),
     kernels.silu: formula("x / (1 + exp(-x))"),
     kernels.linear: formula("x @ T(weight) + bias"),
     kernels.layer_norm: formula("(x - mean(x)) / sqrt(var(x) + epsilon) * weight + bias"),
     kernels.rms_norm: formula("x / sqrt(mean(x**2) + epsilon) * weight"),
-    kernels.embedding: formula("y_i = weight_k_i", words="k is the index: the rows of weight that it names."),
-    kernels.split_heads: formula("y_i = part_i(x)", words="The columns of x, head by head; every number's gradient goes back to its column."),
-    kernels.rotate: formula("cos(a) * x_i - sin(a) * x_j", words="x_i and x_j are a pair, turned by the angle a of their position; the gradient is turned back."),
-    kernels.merge_heads: formula("concatenate(x_1, x_2)", words="The heads side by side again; each gets its columns' gradient."),
+    kernels.embedding: formula("y_i = weight_k_i", words="k holds the token ids, the indices of rows of weight."),
+    kernels.split_heads: formula("y_i = part_i(x)", words="The columns of x, head by head; the gradient of each head goes back to its columns."),
+    kernels.rotate: formula("cos(a) * x_i - sin(a) * x_j", words="x_i and x_j are a pair, rotated by the angle a of their position; the gradient is rotated back."),
+    kernels.merge_heads: formula("concatenate(x_1, x_2)", words="The heads side by side again; each gets the gradient of its columns."),
     kernels.attention: formula("softmax(q @ T(k) / sqrt(d_k)) @ v"),
     kernels.blocked_attention: formula("softmax(q @ T(k) / sqrt(d_k)) @ v"),
-    kernels.cross_entropy: formula("y_i = -ln(p_t_i)", words="p is the softmax of the logits, t the target of each row: the loss is large where the right class was thought unlikely."),
+    kernels.cross_entropy: formula("y_i = -ln(p_t_i)", words="p is the softmax of the logits, t the target of each row: the loss is large where the model gave the right class a low probability."),
     kernels.rnn_states: formula("h_t = tanh(u_t + weight @ h_s)", words="s is the step before t."),
-    kernels.lstm_states: formula("c_t = f * c_s + i * n", words="s is the step before t; h = o tanh(c). The gates i, f, o and the news n come from u and h."),
-    kernels.gru_states: formula("h_t = (1 - z) * n + z * h_s", words="s is the step before t; the gates r, z and the news n come from u and h."),
-    recomputed: formula("", words="A checkpoint: what happened inside was not kept. It is run again, recording, and differentiated."),
+    kernels.lstm_states: formula("c_t = f * c_s + i * n", words="s is the step before t; h = o tanh(c). The gates i, f, o and the candidate n come from u and h."),
+    kernels.gru_states: formula("h_t = (1 - z) * n + z * h_s", words="s is the step before t; the gates r, z and the candidate n come from u and h."),
+    recomputed: formula("", words="A checkpoint: its intermediate values were not kept. Backward computes and records them again, then differentiates."),
 }
 # fmt: on
 
@@ -130,10 +130,13 @@ FORMULAS = {
 
 
 def rule_for_reader(fun):
-    """What the page says of a function: {"value", "to", "words", "letters", "result", "derivation", "sources"}; formulas in MathML."""
+    """Collect what the page shows of a function's rule, with formulas in MathML.
+
+    -> {"value", "to", "words", "letters", "result", "derivation", "sources"}
+    """
     row, known = RULES[fun], formula_of(fun)
     letters, rules = letters_of(row), rule_functions(row)
-    # rules that stand on one line are shown once
+    # rules on the same line are shown once
     sources = {source["where"]: source for source in map(source_of, rules)}
     return {
         "value": mathml(_equation(known.value, result_of(row))),
@@ -150,7 +153,7 @@ def rule_for_reader(fun):
 
 
 def formula_of(fun):
-    """The whole formula of a function: what FORMULAS says of it, the rest from its name and its rules."""
+    """The whole formula of a function: its entry in FORMULAS, completed from its name and its rules."""
     row, known = RULES[fun], FORMULAS.get(fun, Formula(""))
     letters = letters_of(row)[: len(row.rules) if type(row) is Row else None]
     name = name_of(fun)
@@ -159,7 +162,7 @@ def formula_of(fun):
     )
     to = known.to
     if not to and type(row) is Row:
-        to = tuple(printed(rule, ("g", result_of(row), *letters)) if rule else "" for rule in row.rules)
+        to = tuple(print_rule(rule, ("g", result_of(row), *letters)) if rule else "" for rule in row.rules)
     return Formula(value, to, known.words)
 
 
@@ -169,7 +172,7 @@ def result_of(row):
 
 
 def letters_of(row):
-    """The letters that the row's rules give to the arguments, in order: x, y; q, k, v, mask ..."""
+    """The argument names in the row's rules, in order: x, y; q, k, v, mask ..."""
     rule, skipped = (row.backward, 4) if isinstance(row, KernelRow) else (rule_functions(row)[0], 2)
     if isinstance(row, EachRow):
         return ["x_i"]
@@ -183,7 +186,7 @@ def letters_of(row):
 
 
 def rule_functions(row):
-    """The functions in whose source the row's rules are written."""
+    """The functions whose source contains the row's rules."""
     if isinstance(row, KernelRow):
         return [row.backward]
     if isinstance(row, EachRow):
@@ -192,7 +195,10 @@ def rule_functions(row):
 
 
 def source_of(rule):
-    """{"text": its source, "where": "minigrad/engine/rules.py, line 12"}. Of a long function its head with the docstring."""
+    """The source of a rule: {"text": ..., "where": "minigrad/engine/rules.py, line 12"}.
+
+    A function of more than LONG lines is shown by its head and docstring.
+    """
     lines, first = inspect.getsourcelines(rule)
     path = Path(inspect.getsourcefile(rule))
     shown = path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else path.name
@@ -202,7 +208,7 @@ def source_of(rule):
 
 
 def _head(lines):
-    """The lines of a function up to the end of its docstring."""
+    """Take the lines of a function up to the end of its docstring."""
     definition = ast.parse(textwrap.dedent("".join(lines))).body[0]
     has_docstring = ast.get_docstring(definition) is not None
     return lines[: definition.body[0].end_lineno if has_docstring else definition.body[0].lineno - 1]

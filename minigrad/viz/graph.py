@@ -1,4 +1,7 @@
-"""graph: the history of a value as a picture. Knows how much a drawing can hold and which program draws it; not what a box looks like."""
+"""graph(): draw the history of a value.
+
+This file decides how much is drawn, and finds the program that draws it.
+"""
 
 import shutil
 import subprocess
@@ -13,33 +16,36 @@ from minigrad.viz.boxes import Layout, levels
 from minigrad.viz.dot import DARK, FONT, LIGHT, Look
 from minigrad.viz.replay import replay
 
-SMALL = 40  # up to so many boxes values and gradients are shown, over it shapes
+SMALL = 40  # boxes; a drawing with more shows shapes in place of values and gradients
 INSTALL = (
-    "No program here draws graphs. On Linux, macOS and Windows (x86-64 or ARM64) run `pip install graphviz-pure`; "
-    "elsewhere install Graphviz (https://graphviz.org/download), and put its program dot on the path."
+    "No program to draw graphs is installed. On Linux, macOS and Windows (x86-64 or ARM64) run "
+    "`pip install graphviz-pure`; elsewhere install Graphviz (https://graphviz.org/download), and put its "
+    "program dot on the path."
 )
 
 
 def graph(y, model=None, depth=None, names=None, gradient=None, backward=True, direction=None, most=120):
-    """The history of y as a Drawing: a picture in notebooks, and `.save("y.svg")`, .png or .dot.
+    """Draw the history of y. Returns a Drawing: a picture in notebooks, and `.save("y.svg")`, .png or .dot.
 
-    model      names the leaves after its parameters, and frames what its modules did
-    depth      modules so many levels inside become one box each (1: the outermost); a module called several times in a row is one
-               box, for the history does not say where a call ends. None: every op is drawn, if they are not too many. Layers alike, one after another, are drawn once, with ×4, where numbers are not shown
-    names      {"x": x, ...}: what to call tensors, leaves or computed; names=locals() calls all by the names of your variables
-    gradient   of y, to start the reverse pass from; may be left out for a single number
-    backward   False: forward arrows only. They are all there is too where y is not a single number and no gradient is given
-    direction  "LR", "TB", "BT": where the arrows go; left out, to the right for single numbers, else down
-    most       boxes at the most; what is further from y is left out, and a sentence below the drawing says so
+    model      an nn.Module: its parameters name the leaves, and its modules become frames
+    depth      draw each module at this level as one box (1: the outermost). A module called several times in
+               a row is one box, because the history does not record where a call ends. None: draw every op,
+               if there are not too many. Equal layers in a row are drawn once, marked ×4, unless values are
+               shown
+    names      {"x": x, ...}: names of tensors, leaves or computed. names=locals() uses your variables' names
+    gradient   of y, to start the reverse pass from; optional if y is a scalar
+    backward   False: forward arrows only. So is the drawing if y is no scalar and no gradient is given
+    direction  "LR", "TB", "BT": direction of the arrows; by default "LR" if all values are scalars, else "TB"
+    most       largest number of boxes. Those farthest from y are left out, and a caption says so
 
-    y's history is used, not used up: y.backward() works afterwards.
+    The history of y is not freed: y.backward() works afterwards.
     """
     _check(y, model, depth, most)
     backward = backward and (y.numel() == 1 or gradient is not None)
-    # without a gradient the reverse pass says nothing, but values are there
+    # without a gradient the reverse pass has no meaning, but replay also computes the values
     seed = gradient if backward else np.zeros(y.shape)
     vertices, steps = replay(y, model, seed)
-    layout, caption = fitting(vertices, steps, model, depth, most)
+    layout, caption = fit_layout(vertices, steps, model, depth, most)
     numbers = (
         depth is None
         and not layout.times
@@ -49,28 +55,34 @@ def graph(y, model=None, depth=None, names=None, gradient=None, backward=True, d
     scalars = all(v.shape == () for v in vertices if v.kind != "constant")
     direction = direction or ("LR" if numbers and scalars else "TB")
     if not backward and y.numel() != 1:
-        caption = f"{caption} Forward only: the reverse pass starts from a single number, or from gradient=.".strip()
-    root, called = layout.drawn_as(vertices[-1]), buffers(vertices, model) | named(vertices, names or {})
-    return Drawing(Look(layout, root, called, numbers, backward, direction, caption).source(), caption)
+        forward_only = "Forward only: the reverse pass starts from a scalar, or from gradient=."
+        caption = f"{caption} {forward_only}".strip()
+    root = layout.representative(vertices[-1])
+    all_names = buffer_names(vertices, model) | given_names(vertices, names or {})
+    return Drawing(Look(layout, root, all_names, numbers, backward, direction, caption).source(), caption)
 
 
 def _check(y, model, depth, most):
     if not isinstance(y, Tensor):
-        replay(y)  # says what it wants
+        replay(y)  # raises ValueError
     if depth is not None and model is None:
         raise ValueError(
-            "depth= closes the modules of a model: give the model too, graph(loss, model, depth=1)."
+            "depth= draws the modules of a model as boxes: give the model too, graph(loss, model, depth=1)."
         )
     if depth is not None and depth < 1:
         raise ValueError(
-            f"depth= counts the levels of modules from 1, the outermost; got {depth}. Leave it out to see every op."
+            f"depth= counts the levels of modules from 1, the outermost; got {depth}. "
+            "Without depth= every op is drawn."
         )
     if most < 1:
-        raise ValueError(f"most= is how many boxes there may be, at least 1; got {most}.")
+        raise ValueError(f"most= is the largest number of boxes, at least 1; got {most}.")
 
 
-def named(vertices, names):
-    """{vertex: name} for those that a name was given to; what is no tensor or array is passed over, so that locals() will do."""
+def given_names(vertices, names):
+    """Map vertices to the names given by the caller.
+
+    Ignores what is no tensor or array, so that locals() works.
+    """
     found = {}
     for name, thing in names.items():
         if isinstance(thing, Tensor) and thing.node is not None:
@@ -83,15 +95,15 @@ def named(vertices, names):
     return found
 
 
-def buffers(vertices, model):
-    """{vertex: name} of the constants that are a buffer of the model, or a part of one: so many rows of the positions' table."""
+def buffer_names(vertices, model):
+    """Map constants to the buffers of the model that contain them, such as a table of positions."""
     held = [(name, b.data) for name, b in model.named_buffers()] if model is not None else []
     arrays = [v for v in vertices if v.kind == "constant" and isinstance(v.value, np.ndarray)]
     return {v: name for v in arrays for name, data in held if np.may_share_memory(v.value, data)}
 
 
 def _is_same(value, array):
-    """Do two arrays show the same memory in the same way?"""
+    """Return whether two arrays are equal views of the same memory."""
     return (
         isinstance(value, np.ndarray)
         and value.shape == array.shape
@@ -103,8 +115,11 @@ def _is_same(value, array):
 # ---------------------------------------------------------------- how much is drawn
 
 
-def fitting(vertices, steps, model, depth, most):
-    """(the layout that shows as much as can be read, a sentence on what it leaves out or "")."""
+def fit_layout(vertices, steps, model, depth, most):
+    """Find the most detailed layout that is still readable.
+
+    Returns (layout, caption on what it leaves out, or "").
+    """
     is_small = depth is None and len(vertices) <= 2 * SMALL
     layout = Layout(vertices, steps, model, depth, fold=not is_small)
     if is_small and len(layout.boxes) > SMALL:
@@ -117,28 +132,26 @@ def fitting(vertices, steps, model, depth, most):
             )
     closed, total = any(box.kind == "module" for box in layout.boxes), len(layout.boxes)
     count = sum(v.kind == "op" for v in vertices)
-    said = (
-        f"{count:,} steps; modules at depth {layout.depth} are one box each; called several times in a row: one box."
+    caption = (
+        f"{count:,} steps. Each module at depth {layout.depth} is one box, also if called several times "
+        "in a row."
         if closed
         else ""
     )
-    said += " Layers alike are drawn once." if layout.times else ""
+    caption += " Equal layers are drawn once." if layout.times else ""
     if total > most:
-        layout.keep_nearest(layout.drawn_as(vertices[-1]), most)
-        way = (
-            "most= draws more"
-            if depth is not None or model is not None
-            else "model= closes modules, most= draws more"
-        )
-        said += f" Drawn are the {most} boxes nearest to the result, of {total:,}; {way}."
-    return layout, said.strip()
+        layout.keep_nearest(layout.representative(vertices[-1]), most)
+        may_close = depth is not None or model is not None
+        remedy = "most= draws more" if may_close else "model= closes modules, most= draws more"
+        caption += f" Shown: the {most} boxes nearest to the result, of {total:,}; {remedy}."
+    return layout, caption.strip()
 
 
-# ---------------------------------------------------------------- who draws
+# ---------------------------------------------------------------- the drawing
 
 
 class Drawing:
-    """A graph in Graphviz's language DOT (`source`), and the ways out: a notebook, a file. `caption` says what was left out."""
+    """A graph in DOT (`source`), shown by a notebook or saved to a file. `caption` says what was left out."""
 
     def __init__(self, source, caption=""):
         self.source, self.caption = source, caption
@@ -152,39 +165,41 @@ class Drawing:
         return f"<Drawing: {how}.{' ' * bool(self.caption)}{self.caption}>"
 
     def _repr_svg_(self):
-        """What a notebook shows; None, and with it the sentence of repr, where nothing draws."""
+        """The picture for a notebook. None if no program draws; the notebook then shows repr()."""
         return self.svg() if renderer() else None
 
     def svg(self):
-        """The picture as SVG text. Its colours follow the reader's dark or light setting."""
-        return following_dark(self.render("svg").decode())
+        """The picture as an SVG string. Its colours follow the reader's dark or light setting."""
+        return add_dark_colours(self.render("svg").decode())
 
     def render(self, kind):
-        """The bytes of the picture in a format that the renderer knows: svg, png."""
+        """Render the picture in a format that the renderer knows: svg, png. Returns bytes."""
         program = renderer()
         if program is None:
             raise RuntimeError(INSTALL)
         done = subprocess.run([program, f"-T{kind}"], input=self.source.encode(), capture_output=True)
         if done.returncode:
             raise ValueError(
-                f"{Path(program).stem} makes no {kind}: {done.stderr.decode(errors='replace').strip()}"
+                f"{Path(program).stem} cannot write {kind}: {done.stderr.decode(errors='replace').strip()}"
             )
         return done.stdout
 
     def save(self, path):
-        """Write the picture, as the name's end says: .svg, .png, whatever the renderer can, or .dot for the text. Returns the path.
+        """Write the picture in the format of the suffix and return the path.
 
-        Where no program draws, the DOT source is written instead, as .dot, and a warning says what to install.
+        The suffix is .svg, .png, another format of the renderer, or .dot for the DOT source. If no program
+        draws, the DOT source is written to a .dot file, and a warning says what to install.
         """
         path = Path(path)
         kind = path.suffix[1:].lower()
         if not kind:
             raise ValueError(
-                f"The end of a name says what to write, such as {path}.svg, .png or .dot; {str(path)!r} has none."
+                f"The suffix of a file name is its format, such as {path}.svg, .png or .dot; "
+                f"{str(path)!r} has none."
             )
         if kind not in ("dot", "gv") and renderer() is None:
             path = path.with_suffix(".dot")
-            warnings.warn(f"{INSTALL} Until then the drawing's DOT source is in {path}.", stacklevel=2)
+            warnings.warn(f"{INSTALL} The drawing's DOT source was written to {path}.", stacklevel=2)
         if path.suffix.lower() in (".dot", ".gv"):
             path.write_text(self.source, encoding="utf-8", newline="\n")
         else:
@@ -193,7 +208,7 @@ class Drawing:
 
 
 def renderer():
-    """The program that turns DOT into a picture: dot if it is there, else graphviz-pure (on the path, or installed beside Python), else None."""
+    """Find a program that renders DOT: dot, else graphviz-pure on the path or beside Python, else None."""
     beside = Path(sys.executable).parent
     return (
         shutil.which("dot")
@@ -202,11 +217,13 @@ def renderer():
     )
 
 
-def following_dark(svg):
-    """The SVG with each colour's dark fellow, for readers who have set their machine to dark; and with fonts that each machine has."""
+def add_dark_colours(svg):
+    """Add a dark counterpart of each colour, for a browser in dark mode, and fonts that each machine has."""
     swaps = "".join(
-        f'.minigrad [{what}="{LIGHT[name]}"] {{ {what}: {DARK[name]} }} ' for name in LIGHT for what in ("fill", "stroke")
-    )  # fmt: skip
+        f'.minigrad [{what}="{LIGHT[name]}"] {{ {what}: {DARK[name]} }} '
+        for name in LIGHT
+        for what in ("fill", "stroke")
+    )
     style = f"<style>@media (prefers-color-scheme: dark) {{ {swaps}}}</style>"
     head, tag, rest = svg.partition("<svg ")
     opening, end, rest = rest.partition(">")

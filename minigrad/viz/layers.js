@@ -1,20 +1,21 @@
-// Where the boxes of the stepper's graph stand: in layers, from the leaves down to the loss, open groups as boxes within boxes. Knows
-// which groups are open and how large a node's text is, from stepper.js; nothing of steps and gradients.
+// Layout of the stepper's graph: in layers, from the leaves down to the loss, open groups as boxes within boxes.
+// stepper.js says which groups are open, drawing.js how large a node's text is.
 
 const GAP = 14, ROW = 34, PAD = 10, HEAD = 22, BEND = 8;
 
 function edgesShown() {
-  // {from, to}, each once, of what is to be seen
+  // the visible edges {from, to}, each once
   const found = new Map();
   nodes.forEach((node, n) => node.parents.forEach(([, p]) => {
-    const from = shownAs(`n${p}`), to = shownAs(`n${n}`);
+    const from = visibleKey(`n${p}`), to = visibleKey(`n${n}`);
     if (from !== to) found.set(`${from}>${to}`, { from, to });
   }));
   return [...found.values()];
 }
 
 function layout(g, edges) {
-  // the inside of a group: {width, height, places: key -> {x, y, width, height}, bends: edge -> points}, relative to its corner
+  // lay out the inside of a group, relative to its corner:
+  // {width, height, places: key -> {x, y, width, height}, bends: edge -> points}
   const cells = new Map(groups[g].items.map(item => [keyOf(item), { key: keyOf(item), ...sizeOf(keyOf(item), edges), above: [], below: [] }]));
   const childFor = key => { while (key && parentOf(key) !== g) key = parentOf(key) ? `g${parentOf(key)}` : null; return key; };
   const links = linksIn(childFor, edges);
@@ -25,7 +26,7 @@ function layout(g, edges) {
 }
 
 function linksIn(childFor, edges) {
-  // the edges as they are seen in one group: from child to child, from outside (a null) or to the outside (b null)
+  // the edges visible in one group: from child to child, from outside (a null) or to the outside (b null)
   const links = new Map();
   for (const { from, to } of edges) {
     const a = childFor(from), b = childFor(to);
@@ -54,7 +55,7 @@ function layersOf(cells, links) {
 }
 
 function bend(links, cells, layers) {
-  // where an edge passes a layer it gets a narrow cell there, so that nothing stands in its way
+  // reserve a narrow cell in each layer that an edge passes, so that no node is in its way
   for (const link of links.values()) {
     const { a, b } = link, start = a ? cells.get(a).layer + 1 : 0, end = b ? cells.get(b).layer : layers.length;
     for (let layer = start; layer < end; layer++) {
@@ -68,7 +69,7 @@ function bend(links, cells, layers) {
 }
 
 function sortLayers(layers) {
-  // fewer crossings: each cell goes to the mean place of its neighbours, down and up a few times
+  // reduce crossings: move each cell to the mean position of its neighbours, sweeping down and up
   const number = layer => layer.forEach((cell, i) => { cell.place = layer.length > 1 ? i / (layer.length - 1) : .5; });
   layers.forEach(number);
   for (let sweep = 0; sweep < 8; sweep++) {
@@ -99,7 +100,7 @@ function arrange(layers, cells, links) {
 }
 
 function straighten(layer, side) {
-  // every cell as near as it can be to below (or above) its neighbours, in the order that was found
+  // move every cell as near as possible to its neighbours above (or below), keeping the order
   const apart = (a, b) => (a.width + b.width) / 2 + GAP;
   const wish = layer.map(cell => cell[side].length ? mean(cell[side].map(other => other.x)) : cell.x);
   const right = [...wish], left = [...wish];

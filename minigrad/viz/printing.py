@@ -1,5 +1,7 @@
-"""Prints a rule's source as a formula: `lambda g, y, _x: quotient(g, 2 * y)` becomes g / (2 * y). Knows Python's syntax tree; no
-calculus."""
+"""Print a rule's source as a formula: `lambda g, y, _x: quotient(g, 2 * y)` becomes g / (2 * y).
+
+So the page of the stepper shows the rule itself, not a copy of it.
+"""
 
 import ast
 import copy
@@ -10,17 +12,26 @@ from minigrad.gradcheck.rule_source import is_elementwise, syntax_tree
 from minigrad.viz.mathml import BINDING, COMPARISONS
 
 NAMES = {
-    "absolute": "abs", "log": "ln", "log2": "log_2", "log10": "log_10", "rint": "round", "maximum": "max", "minimum": "min",
-}  # fmt: skip
+    "absolute": "abs",
+    "log": "ln",
+    "log2": "log_2",
+    "log10": "log_10",
+    "rint": "round",
+    "maximum": "max",
+    "minimum": "min",
+}
 
 
-def printed(rule, letters):
-    """The formula of a rule as a Python expression; "" if the rule has several steps or a sign that no formula has.
+def print_rule(rule, letters):
+    """Print a rule as a formula, a Python expression.
 
-    letters  for the rule's parameters in order: g, the value, each argument; parameters without a letter are settings
+    Returns "" if it has several statements or unknown syntax.
+
+    letters  names for the rule's parameters in order: g, the value, each argument. Parameters without a
+             letter are settings
     """
     tree = syntax_tree(rule)
-    returned = _returned(tree)
+    returned = _returned_expression(tree)
     if returned is None:
         return ""
     parameters = [p.arg for p in tree.args.args]
@@ -30,8 +41,8 @@ def printed(rule, letters):
         return ""
 
 
-def _returned(tree):
-    """The expression that is all of a function, after its docstring; None if there is more."""
+def _returned_expression(tree):
+    """The expression that a function returns, if it does nothing else; else None."""
     if isinstance(tree, ast.Lambda):
         return tree.body
     steps = tree.body[ast.get_docstring(tree) is not None :] if tree else []
@@ -43,7 +54,7 @@ class _NoFormulaError(Exception):
 
 
 class _Printer(ast.NodeTransformer):
-    """Rewrites an expression with the signs of formulas. Leaves out settings such as an axis."""
+    """Rewrites an expression in the notation of formulas. Leaves out settings such as an axis."""
 
     def __init__(self, names, parameters, letters):
         self.names, self.letters = names, dict(zip(parameters, letters))
@@ -58,20 +69,20 @@ class _Printer(ast.NodeTransformer):
         return node if type(node.value) in (int, float) else self.generic_visit(node)
 
     def visit_UnaryOp(self, node):
-        return ast.UnaryOp(self._known(node.op, (ast.USub,)), self.visit(node.operand))
+        return ast.UnaryOp(self._require(node.op, (ast.USub,)), self.visit(node.operand))
 
     def visit_BinOp(self, node):
-        left, op, right = self.visit(node.left), self._known(node.op, BINDING), self.visit(node.right)
+        left, op, right = self.visit(node.left), self._require(node.op, BINDING), self.visit(node.right)
         return _product(left, right) if isinstance(op, ast.Mult) else ast.BinOp(left, op, right)
 
     def visit_Compare(self, node):
-        """[x > 0]: 1 where it holds, 0 elsewhere."""
+        """Bracket a comparison: [x > 0] is 1 where it holds, else 0."""
         if len(node.ops) > 1:
             self.generic_visit(node)
-        ops = [self._known(node.ops[0], COMPARISONS)]
+        ops = [self._require(node.ops[0], COMPARISONS)]
         return ast.List([ast.Compare(self.visit(node.left), ops, [self.visit(node.comparators[0])])])
 
-    def _known(self, op, known):
+    def _require(self, op, known):
         return op if type(op) in known else self.generic_visit(op)
 
     def visit_Attribute(self, node):
@@ -80,8 +91,8 @@ class _Printer(ast.NodeTransformer):
         return ast.Name("pi") if node.attr == "pi" else self.generic_visit(node)
 
     def visit_Call(self, node):
-        name, fun, args = self._called(node)
-        if not is_elementwise(fun):  # then what follows may be settings
+        name, fun, args = self._parse_call(node)
+        if not is_elementwise(fun):  # then arguments after the first may be settings
             args = [arg for arg in args if arg is args[0] or self._is_value(arg)]
         args = [self.visit(arg) for arg in args]
         if name == "quotient":
@@ -92,8 +103,8 @@ class _Printer(ast.NodeTransformer):
             return _choice(*args)
         return _call(NAMES.get(name, name), *args)
 
-    def _called(self, node):
-        """(the name, the function, the arguments) of a call of np.exp, of sigmoid, or of the method x.sum."""
+    def _parse_call(self, node):
+        """Return (name, function, arguments) of a call such as np.exp(x), sigmoid(x) or x.sum()."""
         if isinstance(node.func, ast.Name):
             return node.func.id, self.names.get(node.func.id), node.args
         if not isinstance(node.func, ast.Attribute):
@@ -106,7 +117,10 @@ class _Printer(ast.NodeTransformer):
         return name, None, [owner, *node.args]
 
     def _is_value(self, arg):
-        """Is there a number in it, or a value that is read? An axis is none, nor is a shape."""
+        """Return whether an argument contains a number or a parameter with a letter.
+
+        Axes and shapes do not.
+        """
         if isinstance(arg, ast.Attribute):
             return arg.attr == "mT" and self._is_value(arg.value)
         is_value = isinstance(arg, ast.Constant) or getattr(arg, "id", None) in self.letters
@@ -122,7 +136,7 @@ def _is(node, number):
 
 
 def _product(left, right):
-    """left * right; 0 * x is 0, and x * x a square."""
+    """Build left * right, simplified: 0 * x is 0, and x * x is x ** 2."""
     if _is(left, 0):
         return left
     if ast.unparse(left) == ast.unparse(right):
@@ -133,7 +147,7 @@ def _product(left, right):
 
 
 def _choice(condition, x, y):
-    """x where the condition holds, else y: x * c + y * (1 - c)."""
+    """Build where(c, x, y) as x * c + y * (1 - c)."""
     otherwise = ast.BinOp(ast.Constant(1), ast.Sub(), condition)
     parts = [_product(*part) for part in ((x, condition), (y, otherwise)) if not _is(part[0], 0)]
     return parts[0] if len(parts) == 1 else ast.BinOp(parts[0], ast.Add(), parts[1])

@@ -1,7 +1,7 @@
-"""The history of a value once more, step by step: what each op gave, and what each step of the reverse pass did. For drawings and
-the stepper. Knows nodes and rules; nothing of pictures.
+"""Replay the history of a value for drawings and the stepper: each op's value, each step of the reverse pass.
 
-The engine keeps only what the rules read, so values are computed again here. The reverse pass is the engine's own, watched.
+The engine keeps only the arrays that the rules read, so values are computed again here. The reverse pass is
+the engine's own, observed by a callback.
 """
 
 import contextlib
@@ -19,12 +19,15 @@ from minigrad.engine.tensor import Tensor
 
 @dataclass(eq=False)
 class Vertex:
-    """A value in the history: a leaf, a constant that an op was given (an array or a number), or what an op made.
+    """A value in the history: a leaf, a constant (array or number) passed to an op, or the result of an op.
 
-    kind      "leaf" (it wants a gradient), "constant", "op"        name     the op's, or the leaf's name in the model
-    value     an array, or a tuple of arrays                        module   the nn.Module that was running, for an op
-    parents   the vertices of an op's arguments, in order           node     the engine's own record, for an op
-    gradient  of the root with respect to this value, None where none arrives
+    kind      "leaf" (it requires a gradient), "constant", "op"
+    name      name of the op, or of the leaf in the model
+    value     an array, or a tuple of arrays
+    module    the nn.Module that was running, for an op
+    parents   the vertices of an op's arguments, in order
+    node      the engine's own record, for an op
+    gradient  gradient of the root with respect to this value, None if none arrives
     """
 
     kind: str
@@ -42,8 +45,12 @@ class Vertex:
 
 @dataclass(eq=False)
 class Share:
-    """What a step of the reverse pass sent to one parent: `raw` as the rule gave it, `sent` after broadcasting was undone, in the
-    parent's shape; `before` is what had arrived there already (None: nothing), to which it was added."""
+    """The gradient that a step of the reverse pass sent to one parent.
+
+    raw     as returned by the rule
+    sent    after broadcasting was undone, in the parent's shape
+    before  the parent's gradient so far, to which this share was added; None if it is the first
+    """
 
     parent: Vertex
     raw: object
@@ -52,13 +59,13 @@ class Share:
 
     @property
     def summed(self):
-        """Did undoing the broadcast sum anything?"""
+        """True if undoing the broadcast summed over an axis."""
         return isinstance(self.raw, np.ndarray) and self.raw.shape != self.sent.shape
 
 
 @dataclass(eq=False)
 class Step:
-    """One step of the reverse pass: the op whose turn it was, the whole gradient of its value, and what its arguments were sent."""
+    """A step of the reverse pass: an op, the complete gradient `g` of its value, the shares it sends."""
 
     vertex: Vertex
     g: object
@@ -66,18 +73,21 @@ class Step:
 
 
 def replay(root, model=None, gradient=None):
-    """(vertices, oldest first; steps of the reverse pass, in its order) behind a Tensor.
+    """Replay the history of a tensor. Returns (vertices, oldest first; steps of the reverse pass, in order).
 
     model     leaves get the names of its parameters
-    gradient  to start from, in the root's shape; may be left out for a single number
-    The history is not used up; one that is gone already raises the engine's own sentence. No `.grad` is touched; hooks are called.
+    gradient  to start from, in the root's shape; optional for a scalar
+
+    The history is not freed, no `.grad` is changed, and hooks are called. Raises ValueError if the tensor has
+    no history, and the engine's RuntimeError if the history was freed by an earlier backward().
     """
     if not isinstance(root, Tensor) or root.node is None:
         raise ValueError(
-            "There is no history to show: give a tensor that was computed from tensors that require a gradient (requires_grad=True)."
+            "There is no history to show: give a tensor that was computed from tensors that require a "
+            "gradient (requires_grad=True)."
         )
     seed = seed_of(root, gradient).data
-    with np.errstate(all="ignore"):  # what is not finite was said when it was computed first
+    with np.errstate(all="ignore"):  # NumPy warned when these values were computed first
         vertices = _forward(oldest_first([root]), _names(model))
         steps = _backward(vertices, root.node, seed)
     return [*vertices.values()], steps
@@ -88,7 +98,7 @@ def _names(model):
 
 
 def _forward(nodes, names):
-    """{node, leaf or id of a constant: its vertex}, in the order in which they came to be."""
+    """Map each node, leaf and constant (by its id) to a vertex, oldest first."""
     vertices = {}
     for node in nodes:
         parents = [_argument(arg, place, node, vertices, names) for place, arg in enumerate(node.args)]
@@ -98,7 +108,7 @@ def _forward(nodes, names):
 
 
 def _argument(arg, place, node, vertices, names):
-    """The vertex of an argument: of the op that made it, of a leaf, or of a constant."""
+    """Return the vertex of an argument: that of the op that computed it, of a leaf, or of a constant."""
     key = (arg.node or arg) if isinstance(arg, Value) else arg if type(arg) is Node else None
     if key in vertices:
         return vertices[key]
@@ -106,20 +116,21 @@ def _argument(arg, place, node, vertices, names):
         kind = "leaf" if arg.requires_grad else "constant"
         vertices[key] = Vertex(kind, names.get(id(arg), ""), arg.data)
         return vertices[key]
-    vertex = Vertex("constant", "", arg)  # a number or an array is nobody's but this op's
+    vertex = Vertex("constant", "", arg)  # a number or an array belongs to this op alone
     if isinstance(arg, np.ndarray):
         vertices[id(node), place] = vertex
     return vertex
 
 
 def _value(node, arrays):
-    """The op's value, computed again as the engine did."""
+    """Compute the op's value again, as the engine did."""
     if node.fun is take_item:
         return arrays[0][node.args[1]]
     value = node.y
     if value is None and node.fun is recomputed:
         raise ValueError(
-            "A checkpointed part has let its values go, and shows nothing of what is inside; compute without checkpoint to see it."
+            "The values inside a checkpoint were freed, so they cannot be shown; compute without checkpoint "
+            "to see them."
         )
     if value is None:
         value = node.fun(*arrays, **node.kwargs)
@@ -131,14 +142,17 @@ def _value(node, arrays):
 
 
 def _backward(vertices, root, seed):
-    """The steps of the engine's own reverse pass, every share written down; each vertex gets its gradient."""
+    """Run the engine's reverse pass and record every share.
+
+    Sets the gradient of each vertex, returns the steps.
+    """
     shares = {key: [] for key in vertices if type(key) is Node}
 
     def watch(parent, node, raw, sent, before):
         shares[node].append(Share(vertices[parent], raw, sent, before))
 
     wanted = {key for key in vertices if isinstance(key, (Node, Value))}
-    with _grads_left_alone(shares):
+    with _restore_grads(shares):
         gradients = pull_back({root: seed}, wanted, retain_graph=True, watch=watch)
     for key, g in gradients.items():
         vertices[key].gradient = g
@@ -146,8 +160,8 @@ def _backward(vertices, root, seed):
 
 
 @contextlib.contextmanager
-def _grads_left_alone(nodes):
-    """Give back the `.grad` of computed tensors, into which the hook of retain_grad adds."""
+def _restore_grads(nodes):
+    """Restore the `.grad` of computed tensors afterwards: the hook of retain_grad() adds to it."""
     tensors = [handle.keeps_for() for node in nodes for handle in node.hooks or () if handle.keeps_for]
     before = [(tensor, tensor.grad) for tensor in tensors if tensor is not None]
     yield
@@ -156,6 +170,6 @@ def _grads_left_alone(nodes):
 
 
 def path_of(vertex, model):
-    """The path of the module that ran a vertex's op, "" for none or for one outside the model."""
+    """The path of the module that ran a vertex's op, "" if none did or it is not part of the model."""
     found = {id(m): path for path, m in model.named_modules()} if model is not None else {}
     return found.get(id(vertex.module), "")

@@ -1,6 +1,6 @@
-// The stepper in the browser: which step it is, what is said about it, keys and buttons. The graph is drawing.js's and layers.js's, arrays
-// are shown by figures.js. All numbers and formulas come with the page, in DATA (stepper.py says what is in it). Position 0 is the
-// beginning, position p step p, and the position after the last step shows what the leaves received.
+// The stepper in the browser: the current step, its description, keys and buttons. drawing.js and layers.js draw the
+// graph, figures.js shows arrays. All numbers and formulas are in DATA, which as_data in stepper.py documents.
+// Position 0 is the beginning, position p is step p, and the position after the last step shows the leaves' gradients.
 const { nodes, groups, steps, rules, arrays } = DATA;
 const END = steps.length + 1;
 const $ = id => document.getElementById(id);
@@ -10,9 +10,9 @@ const arrivals = nodes.map(() => []);  // for each node the shares it receives: 
 steps.forEach((step, i) => step.shares.forEach(share => arrivals[share.to].push({ position: i + 1, share, from: step.node })));
 
 let position = 0;
-let chosen = null;       // a node that is looked at without being the step's: a leaf, or one without a gradient
+let chosen = null;       // a selected node that has no step: a leaf, or a node without a gradient
 let opened = new Set();  // groups that the reader opened
-let closed = new Set();  // groups that the reader closed, though the step is inside
+let closed = new Set();  // groups that the reader closed although the step is inside
 let timer = null;
 
 // ---------------------------------------------------------------- which boxes are open
@@ -33,19 +33,19 @@ function isOpen(g) {
   return !closed.has(g) && node != null && around(`n${node}`).includes(g);
 }
 
-function shownAs(key) {
+function visibleKey(key) {
   // the node itself, or the outermost closed group around it
   const shut = around(key).filter(g => !isOpen(g)).at(-1);
   return shut == null ? key : `g${shut}`;
 }
 
-// ---------------------------------------------------------------- how far it has come
+// ---------------------------------------------------------------- how far the pass has come
 
-const arrived = n => arrivals[n].filter(a => a.position <= position);
+const arrivalsSoFar = n => arrivals[n].filter(a => a.position <= position);
 
 function stateOf(n) {
   if (stepOf.get(n) === position) return "now";
-  const here = arrived(n).length;
+  const here = arrivalsSoFar(n).length;
   return n === root ? "done" : !here ? "" : here < arrivals[n].length ? "some" : "done";
 }
 
@@ -61,17 +61,17 @@ function groupState(g) {
 // ---------------------------------------------------------------- the step in words and numbers
 
 const nameOf = n => nodes[n].kind === "op" ? `${nodes[n].label}${stepOf.has(n) ? ` (step ${stepOf.get(n)})` : ""}` : nodes[n].label;
-const link = (n, text = nameOf(n)) => element("button", { class: "link", onclick: () => look(n) }, text);
+const link = (n, text = nameOf(n)) => element("button", { class: "link", onclick: () => select(n) }, text);
 const part = (kind, ...inside) => element("section", { class: `part ${kind}` }, inside);
-const listed = items => items.flatMap((item, i) => i ? [i === items.length - 1 ? " and " : ", ", item] : [item]);
+const joinWithAnd = items => items.flatMap((item, i) => i ? [i === items.length - 1 ? " and " : ", ", item] : [item]);
 
-function says() {
-  if (chosen != null) return `${nodes[chosen].label}: ${nodes[chosen].kind === "leaf" ? "a leaf. The pass ends here; nothing is behind it." : nodes[chosen].kind === "constant" ? "a constant, which wants no gradient." : "no gradient gets here."}`;
-  if (position === 0) return "The beginning. The gradient of the loss with respect to itself is 1; from there it goes back, newest value first.";
-  if (position === END) return "The end. Every leaf has its whole gradient.";
+function describe() {
+  if (chosen != null) return `${nodes[chosen].label}: ${nodes[chosen].kind === "leaf" ? "a leaf. The pass ends here." : nodes[chosen].kind === "constant" ? "a constant, which needs no gradient." : "no gradient arrives here."}`;
+  if (position === 0) return "The beginning. The gradient of the loss with respect to itself is 1; from there the pass goes back, newest value first.";
+  if (position === END) return "The end. The gradient of every leaf is complete.";
   const { node, shares } = steps[position - 1];
-  const told = shares.map(share => `${nameOf(share.to)}${share.undone ? ", summed over what was repeated" : ""}${share.before == null ? "" : ", added to what was there"}`);
-  return `Step ${position} of ${steps.length}, ${nodes[node].label}: its gradient is complete, and it sends a share to ${told.join("; to ")}.`;
+  const receivers = shares.map(share => `${nameOf(share.to)}${share.undone ? ", summed over the repeated axes" : ""}${share.before == null ? "" : ", added to the gradient so far"}`);
+  return `Step ${position} of ${steps.length}, ${nodes[node].label}: its gradient is complete, and it sends a share to ${receivers.join("; to ")}.`;
 }
 
 function card() {
@@ -104,22 +104,22 @@ function stepCard({ node: n, shares }) {
 }
 
 function argumentsOf(node) {
-  // what it was computed from: names, with the numbers where they are few, else behind a fold
+  // the arguments of an op: names, with small arrays beside them and large ones behind a fold
   const name = ([letter, p]) => element("p", {}, element("em", {}, letter), " = ", link(p), ` ${nodes[p].exact || brief(nodes[p].value) || nodes[p].shape}`);
   const large = node.parents.filter(([, p]) => !brief(nodes[p].value));
   const values = () => element("div", {}, large.map(([letter, p]) => figure(nodes[p].value, letter)));
-  return [node.parents.map(name), node.setting ? element("p", {}, element("code", {}, node.setting)) : "", large.length ? fold("the numbers it was computed from", values) : ""];
+  return [node.parents.map(name), node.setting ? element("p", {}, element("code", {}, node.setting)) : "", large.length ? fold("the values of its arguments", values) : ""];
 }
 
 function cameFrom(n) {
   if (n === root) return element("p", {}, "The pass starts here, with the gradient of the loss with respect to itself.");
   const from = arrivals[n].map(({ from }) => link(from));
-  return element("p", {}, from.length === 1 ? "All of it from " : `The sum of ${from.length} shares, from `, ...listed(from), from.length > 1 ? ": each use of a value counts." : ".");
+  return element("p", {}, from.length === 1 ? "All of it from " : `The sum of ${from.length} shares, from `, ...joinWithAnd(from), from.length > 1 ? ": each use of a value counts." : ".");
 }
 
 function shareCard(share, rule) {
-  const sum = share.before == null ? element("p", { class: "soft" }, arrivals[share.to].length > 1 ? `The first of ${arrivals[share.to].length} shares to arrive there: nothing to add it to yet.` : "The only share that arrives there.") :
-    [element("p", {}, "Something had arrived there already, from another use of the value. The shares are added: ", element("code", {}, "+=")),
+  const sum = share.before == null ? element("p", { class: "soft" }, arrivals[share.to].length > 1 ? `The first of ${arrivals[share.to].length} shares to arrive there: there is nothing to add it to yet.` : "The only share that arrives there.") :
+    [element("p", {}, "A share from another use of the value arrived there earlier. The shares are added: ", element("code", {}, "+=")),
       element("div", { class: "row" }, figure(share.before, "before"), figure(share.sent, "+ this share"), figure(share.after, "= after"))];
   return part("share", element("h3", {}, "To ", element("em", {}, share.letter), ": ", link(share.to)),
     rule.to[share.formula] ? formula(rule.to[share.formula]) : "",
@@ -133,25 +133,25 @@ function leafCard(n) {
   return [
     heading(n),
     part("value", element("h3", {}, "Its value"), figure(node.value)),
-    node.kind === "constant" || node.gradient == null ? "" : part("share", element("h3", {}, "Its gradient, when all has arrived"), figure(node.gradient, "g"),
+    node.kind === "constant" || node.gradient == null ? "" : part("share", element("h3", {}, "Its complete gradient"), figure(node.gradient, "g"),
       element("h3", {}, all.length === 1 ? "From one step" : `From ${all.length} steps, added up`),
       all.map(({ from, share }) => element("div", {}, element("p", {}, "from ", link(from), share.undone ? ", broadcasting undone" : ""), figure(share.sent, "its share")))),
-    element("p", { class: "soft" }, "The arrow keys go on with the steps."),
+    element("p", { class: "soft" }, "Use the arrow keys to continue with the steps."),
   ];
 }
 
 function beginning() {
-  const kinds = { leaf: ["var(--leaf)", "a leaf: a parameter or input that wants a gradient"], op: ["var(--forward)", "a value that an op computed"], constant: ["var(--line)", "a constant"],
-    some: ["var(--backward)", "dashed: part of its gradient is there; filled: all of it"] };
-  const keys = [["→ ←", "a step on, a step back"], ["Home End", "to the beginning, to the end"], ["Space", "play, pause"], ["PageDown", "past this module"], ["/", "search"]];
+  const kinds = { leaf: ["var(--leaf)", "a leaf: a parameter or input that requires a gradient"], op: ["var(--forward)", "a value that an op computed"], constant: ["var(--line)", "a constant"],
+    some: ["var(--backward)", "dashed: part of its gradient has arrived; filled: all of it"] };
+  const keys = [["→ ←", "one step forward, one step back"], ["Home End", "to the beginning, to the end"], ["Space", "play, pause"], ["PageDown", "skip this module"], ["/", "search"]];
   return [
-    element("h2", {}, "How to read this"),
-    element("p", {}, "On the graph values flow down, from the leaves to the loss. The reverse pass goes up. At each step one op, the newest whose turn it is, takes the gradient ", element("em", {}, "g"),
-      " of its value and sends each of its arguments a share: by how much the loss changes with that argument."),
-    element("p", {}, "A value that was used several times gets several shares, which are added (", element("code", {}, "+="), "). An op's turn comes when all who used its value have had theirs, so its gradient is then complete."),
+    element("h2", {}, "How to read this page"),
+    element("p", {}, "In the graph values flow down, from the leaves to the loss. The reverse pass goes up, newest op first. At each step one op takes the gradient ", element("em", {}, "g"),
+      " of its value and sends a share to each of its arguments: how much the loss changes with that argument."),
+    element("p", {}, "A value that was used several times gets several shares, which are added (", element("code", {}, "+="), "). All users of a value come before the op that computed it, so the op's gradient is complete at its step."),
     element("ul", { class: "legend" }, Object.values(kinds).map(([colour, text]) => element("li", {}, element("i", { style: `border-color: ${colour}` }), text))),
-    element("p", {}, "On an orange edge stands what is sent, or for which argument: ", element("strong", {}, "x"), ", ", element("strong", {}, "y"), " … ", element("strong", {}, "Σ"), " says that broadcasting is undone on the way, ", element("strong", {}, "+="), " that something was there before."),
-    element("p", {}, keys.flatMap(([key, text]) => [element("kbd", {}, key), ` ${text}. `]), "Or press a node", groups.length > 1 ? "; a grey box is a module, called once or several times in a row, and opens." : "."),
+    element("p", {}, "The label of an orange edge is the share, or the argument's letter: ", element("strong", {}, "x"), ", ", element("strong", {}, "y"), " … ", element("strong", {}, "Σ"), " means that broadcasting is undone on the way, ", element("strong", {}, "+="), " that the share is added to an earlier one."),
+    element("p", {}, keys.flatMap(([key, text]) => [element("kbd", {}, key), ` ${text}. `]), "Or press a node", groups.length > 1 ? "; a grey box opens: it is a module, called once or several times in a row." : "."),
     part("value", element("h3", {}, "The loss, ", link(root)), figure(nodes[root].value)),
     part("share", element("h3", {}, "Where the pass starts"), figure(nodes[root].gradient, "g")),
     element("p", {}, element("button", { onclick: () => go(1) }, "The first step ▶")),
@@ -160,17 +160,17 @@ function beginning() {
 
 function ending() {
   const leaves = nodes.map((_, n) => n).filter(n => nodes[n].kind === "leaf");
-  return [element("h2", {}, "What the leaves received"), element("p", {}, "These are the gradients that backward() leaves in .grad. A step of gradient descent subtracts a little of each from its leaf."),
+  return [element("h2", {}, "The gradients of the leaves"), element("p", {}, "These are the gradients that backward() stores in .grad. A step of gradient descent subtracts a small multiple of each from its leaf."),
     leaves.map(n => part("share", element("h3", {}, link(n), element("small", {}, ` ${nodes[n].shape}`)), leaves.length > 12 ? fold("its gradient", () => figure(nodes[n].gradient, "g")) : figure(nodes[n].gradient, "g")))];
 }
 
-// ---------------------------------------------------------------- going about
+// ---------------------------------------------------------------- navigation
 
 function show() {
   const step = steps[position - 1];
   if (!drawing || drawing.open !== openNow()) draw();
   paint();
-  $("says").textContent = says();
+  $("says").textContent = describe();
   $("card").replaceChildren(...[card()].flat(9).filter(part => part !== ""));
   $("slider").value = position;
   $("slider").setAttribute("aria-valuetext", position === 0 ? "the beginning" : position === END ? "the end" : `step ${position}, ${nodes[step.node].label}`);
@@ -184,20 +184,20 @@ function show() {
 function go(to) {
   position = Math.max(0, Math.min(END, to));
   chosen = null;
-  closed.clear();  // what was closed by hand opens again when a step is inside
+  closed.clear();  // a group closed by hand opens again when a step is inside
   if (position === END) stop();
   history.replaceState(null, "", position ? `#${position}` : "#");
   show();
 }
 
-function look(n) {
+function select(n) {
   if (stepOf.has(n)) return go(stepOf.get(n));
   chosen = n;
   show();
 }
 
 function past() {
-  // to the first step outside the module that this step is in
+  // go to the first step outside the current step's module
   const step = steps[position - 1], g = step && nodes[step.node].group;
   if (!g) return;
   let to = position + 1;
@@ -217,11 +217,11 @@ function play() {
 }
 
 function find(words) {
-  // up to 30 nodes in whose name, shape or module every word occurs
+  // show up to 30 nodes whose name, setting, shape, kind and module contain every word
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   const text = n => [nodes[n].label, nodes[n].setting, nodes[n].shape, nodes[n].kind, groups[nodes[n].group].path].join(" ").toLowerCase();
   const hits = wanted.length ? nodes.map((_, n) => n).filter(n => wanted.every(word => text(n).includes(word))) : [];
-  const item = n => element("li", {}, element("button", { onclick: () => { clear(); look(n); } }, nameOf(n), element("span", { class: "soft" }, ` ${nodes[n].shape} ${groups[nodes[n].group].path}`)));
+  const item = n => element("li", {}, element("button", { onclick: () => { clear(); select(n); } }, nameOf(n), element("span", { class: "soft" }, ` ${nodes[n].shape} ${groups[nodes[n].group].path}`)));
   const more = hits.length > 30 ? [element("li", {}, element("p", { class: "soft" }, `and ${hits.length - 30} more`))] : [];
   const none = wanted.length && !hits.length ? [element("li", {}, element("p", { class: "soft" }, "nothing found"))] : [];
   $("found").replaceChildren(...hits.slice(0, 30).map(item), ...more, ...none);
@@ -234,7 +234,7 @@ const KEYS = { ArrowRight: () => go(position + 1), ArrowLeft: () => go(position 
 document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape") return clear();
-  if (event.target.matches("input")) return;  // these have uses for the keys
+  if (event.target.matches("input")) return;  // inputs use these keys themselves
   if (event.key === " " && event.target.matches("button, summary")) return;
   if (KEYS[event.key]) { event.preventDefault(); KEYS[event.key](); }
 });

@@ -1,5 +1,7 @@
-"""The reverse pass as a page to step through: `stepper(loss, "out.html")`. Knows how a history becomes what the page shows; the
-pass itself is replay.py's, the formulas are formulas.py's, and what happens in the browser is in stepper.js and the scripts it names.
+"""Write the reverse pass as a page to step through: `stepper(loss, "out.html")`.
+
+This file converts a history to the page's data. replay.py runs the pass, formulas.py has the formulas, and
+stepper.js and the scripts it names run in the browser.
 """
 
 import html
@@ -17,64 +19,74 @@ from minigrad.viz.page import page, save
 from minigrad.viz.replay import replay
 
 MOST_OPS = 2000
-MOST_NUMBERS = 250_000  # on a page: about two megabytes
-# of a matrix at most so many rows and columns are shown, the fewer the more matrices there are
+MOST_NUMBERS = 250_000  # elements of all arrays on a page: about two megabytes
+# possible limits for the rows and columns of a matrix: the more matrices, the lower the limit
 SIDES = (64, 32, 16, 8, 4)
-SLICES = 16  # and of more axes than two at most so many matrices
+SLICES = 16  # largest number of matrices shown of an array with more than two axes
 
 
 def stepper(loss, path="stepper.html", model=None, gradient=None, names=None):
-    """Write a page that goes through the reverse pass of `loss` step by step; returns the path.
+    """Write a page that goes through the reverse pass of `loss` step by step. Returns the path.
 
-    model     an nn.Module: its parameters have their names, and what a module did is a box that opens; called several times in a
-              row, one box, for the history does not say where a call ends
-    gradient  to start from, where `loss` is not a single number
-    names     {"x": x, ...} for leaves that no model names
-    Compute the loss under minigrad.definitions() to see inside softmax, layer_norm, attention; else each is one step. The pass
-    is run here, over the history as it is: call this before backward(), or after backward(retain_graph=True).
+    model     an nn.Module: its parameters name the leaves, and each module is a box that opens. A module
+              called several times in a row is one box, because the history does not record where a call ends
+    gradient  to start from, if `loss` is no scalar
+    names     {"x": x, ...} for leaves that are no parameters of the model
+
+    Compute the loss under minigrad.definitions() to see inside softmax, layer_norm and attention; otherwise
+    each is one step. The pass runs here: call stepper() before backward(), or after
+    backward(retain_graph=True).
     """
     return save(page_of(loss, model, gradient, names), path)
 
 
 def page_of(loss, model=None, gradient=None, names=None):
-    """The page as text."""
+    """Build the page as a string."""
     vertices, steps = replay(loss, model, gradient)
     if len(steps) > MOST_OPS:
         raise ValueError(
-            f"The reverse pass has {len(steps)} steps, and a page shows at most {MOST_OPS}. Take fewer tokens, layers or time steps, "
-            "or leave out definitions(), so that a kernel is one step."
+            f"The reverse pass has {len(steps)} steps, and a page shows at most {MOST_OPS}. Take fewer "
+            "tokens, layers or time steps, or leave out definitions(), so that each kernel is one step."
         )
     title = f"The reverse pass, step by step: {len(steps)} step{'s' * (len(steps) != 1)}"
     data = as_data(vertices, steps, model, names or {})
-    # the last one begins
-    script = "\n".join(map(beside, ("figures.js", "layers.js", "drawing.js", "stepper.js")))
-    return page(title, BODY.format(title=html.escape(title)), data, script, beside("stepper.css"))
+    # the last script starts the page
+    script = "\n".join(map(read, ("figures.js", "layers.js", "drawing.js", "stepper.js")))
+    return page(title, BODY.format(title=html.escape(title)), data, script, read("stepper.css"))
 
 
-def beside(name):
-    """The text of a file that stands beside this one."""
+def read(name):
+    """Read a file of this folder."""
     return Path(__file__).with_name(name).read_text("utf-8")
 
 
 BODY = """<header><h1>{title}</h1>
-  <div id="finding"><input id="search" type="search" placeholder="Search: op, name or module" aria-label="Search for an op, a name or a module (/)">
-    <ul id="found" aria-label="What was found"></ul></div></header>
+  <div id="finding"><input id="search" type="search" placeholder="Search: op, name or module"
+      aria-label="Search for an op, a name or a module (/)">
+    <ul id="found" aria-label="Search results"></ul></div></header>
 <div id="controls">
   <div role="toolbar" aria-label="Steps">
-    <button id="first" aria-keyshortcuts="Home" title="To the beginning (Home)">|◀<span class="hidden"> to the beginning</span></button>
-    <button id="back" aria-keyshortcuts="ArrowLeft" title="One step back (←)">◀<span class="hidden"> one step back</span></button>
+    <button id="first" aria-keyshortcuts="Home" title="To the beginning (Home)"
+      >|◀<span class="hidden"> to the beginning</span></button>
+    <button id="back" aria-keyshortcuts="ArrowLeft" title="One step back (←)"
+      >◀<span class="hidden"> one step back</span></button>
     <button id="play" aria-keyshortcuts="Space" title="Play or pause (space)">▶ play</button>
-    <button id="next" aria-keyshortcuts="ArrowRight" title="One step on (→)">▶<span class="hidden"> one step on</span></button>
-    <button id="past" aria-label="Past this module" aria-keyshortcuts="PageDown" title="Past this module (PageDown)">▶▶<span class="wide"> past this module</span></button>
-    <button id="last" aria-keyshortcuts="End" title="To the end (End)">▶|<span class="hidden"> to the end</span></button>
+    <button id="next" aria-keyshortcuts="ArrowRight" title="One step forward (→)"
+      >▶<span class="hidden"> one step forward</span></button>
+    <button id="past" aria-label="Skip this module" aria-keyshortcuts="PageDown"
+      title="Skip this module (PageDown)">▶▶<span class="wide"> skip this module</span></button>
+    <button id="last" aria-keyshortcuts="End" title="To the end (End)"
+      >▶|<span class="hidden"> to the end</span></button>
   </div>
   <input id="slider" type="range" min="0" value="0" aria-label="Step">
   <output id="count"></output>
 </div>
-<noscript><p>This page draws itself with a script, which this browser does not run.</p></noscript>
+<noscript><p>This page needs JavaScript, which this browser does not run.</p></noscript>
 <main>
-  <section id="graph" aria-label="The computation, from its leaves at the top to the loss at the bottom" tabindex="-1"></section>
-  <section id="panel" aria-label="This step"><p id="says" aria-live="polite"></p><div id="card"></div></section>
+  <section id="graph" aria-label="The computation, from its leaves at the top to the loss at the bottom"
+    tabindex="-1"></section>
+  <section id="panel" aria-label="This step"><p id="says" aria-live="polite"></p>
+    <div id="card"></div></section>
 </main>"""
 
 
@@ -82,13 +94,16 @@ BODY = """<header><h1>{title}</h1>
 
 
 def as_data(vertices, steps, model, names):
-    """What the script is given: nodes, groups, steps, rules, arrays; each refers to others by their places in these lists.
+    """Convert a history to the script's data: lists of nodes, groups, steps, rules and arrays.
 
-    nodes   kind, label, short (the label inside its group), setting, shape, exact (of a constant, if it is one number, all its
-            digits), value, gradient, parents [[letter, node]], group, rule
-    groups  label, path, parent, items: nodes as numbers, groups inside as [number]
-    steps   node, shares: [to, letter, which argument, raw, sent, before, after, how broadcasting was undone]
-    A value is the place of an array, or a list of such where an op has several values.
+    nodes   kind, label, short (the label inside its group), setting, shape, exact (a scalar constant with all
+            its digits), value, gradient, parents [[letter, node]], group, rule
+    groups  label, path, parent, items: each item is a node's index, or [index] of a group
+    steps   node, shares {to, letter, formula (which of the rule's), raw, sent, before, after, undone (how
+            broadcasting was undone)}
+
+    Nodes, groups, rules and arrays refer to each other by index. A value is the index of an array, or a list
+    of indices if an op has several values.
     """
     arrays, rules = Arrays(), {}
     place = {vertex: i for i, vertex in enumerate(vertices)}
@@ -104,7 +119,7 @@ def as_data(vertices, steps, model, names):
             "exact": _short(v.value[()]) if v.kind == "constant" and v.shape == () else "",
             "value": arrays.add(v.value),
             "gradient": arrays.add(v.gradient),
-            "parents": [[letter, place[p]] for letter, p in lettered(v, _rule(v, rules)) if p in place],
+            "parents": [[letter, place[p]] for letter, p in with_letters(v, _rule(v, rules)) if p in place],
             "group": group_of[v],
             "rule": _rule(v, rules)[0] if v.node else None,
         }
@@ -116,7 +131,7 @@ def as_data(vertices, steps, model, names):
         "steps": [
             {
                 "node": place[s.vertex],
-                "shares": [_share(s, share, i, place, arrays, rules) for i, share in with_places(s)],
+                "shares": [_share(s, share, i, place, arrays, rules) for i, share in with_positions(s)],
             }
             for s in steps
         ],
@@ -126,7 +141,10 @@ def as_data(vertices, steps, model, names):
 
 
 def _rule(vertex, rules):
-    """(its place among the page's rules, what the page says of it)"""
+    """Return (index among the page's rules, rule) of a vertex, None if it is no op.
+
+    Adds new rules to `rules`.
+    """
     if vertex.node is None:
         return None
     fun = vertex.node.fun
@@ -140,7 +158,7 @@ def _buffers(model):
 
 
 def _names(vertices, names):
-    """{vertex: what it is called}. Leaves that nobody named are numbered."""
+    """Name each vertex. Leaves without a name are numbered."""
     given = {
         id(held): name for name, tensor in names.items() for held in (tensor, getattr(tensor, "data", tensor))
     }
@@ -155,20 +173,23 @@ def _names(vertices, names):
     return found
 
 
-def lettered(vertex, rule):
-    """[(letter, parent)]: the op's arguments with the letters that the rule gives them."""
+def with_letters(vertex, rule):
+    """Pair each argument of an op with its letter in the rule: [(letter, parent)]."""
     return [(letter_of(rule, i), parent) for i, parent in enumerate(vertex.parents)]
 
 
 def letter_of(rule, i):
     letters = rule[1]["letters"]
-    if letters == ["x_i"]:  # one rule for arguments of any number
+    if letters == ["x_i"]:  # one rule for any number of arguments
         return f"x{i + 1}"
     return letters[i] if i < len(letters) else f"argument {i + 1}"
 
 
-def with_places(step):
-    """[(which argument, share)] of a step. A value that stands twice among the arguments has a share for each time."""
+def with_positions(step):
+    """Pair each share of a step with the position of its argument: [(position, share)].
+
+    A value that is passed as two arguments has two shares.
+    """
     found, i = [], 0
     for share in step.shares:
         while step.vertex.parents[i] is not share.parent or not step.vertex.node.needs[i]:
@@ -179,7 +200,7 @@ def with_places(step):
 
 
 def _share(step, share, i, place, arrays, rules):
-    with np.errstate(all="ignore"):  # inf - inf, which the page marks
+    with np.errstate(all="ignore"):  # inf - inf: the page marks the NaN
         after = share.sent if share.before is None else plus(share.before, share.sent)
     rule = _rule(step.vertex, rules)
     return {
@@ -190,36 +211,37 @@ def _share(step, share, i, place, arrays, rules):
         "sent": arrays.add(share.sent),
         "before": arrays.add(share.before),
         "after": arrays.add(after),
-        "undone": undone(share.raw.shape, share.sent.shape) if share.summed else "",
+        "undone": describe_unbroadcast(share.raw.shape, share.sent.shape) if share.summed else "",
     }
 
 
-def undone(raw, shape):
-    """How a gradient of shape `raw` became one of `shape`, in words."""
+def describe_unbroadcast(raw, shape):
+    """Explain in words how a gradient of shape `raw` was summed to `shape`."""
     extra = len(raw) - len(shape)
     axes = [*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and raw[i + extra] != 1)]
     copies = int(np.prod([raw[axis] for axis in axes]))
     over = f"axis {axes[0]}" if len(axes) == 1 else f"axes {', '.join(map(str, axes))}"
     return (
-        f"Broadcasting had repeated it {copies} times, from {shape_of(shape)} to {shape_of(raw)}. Every copy counts, so the "
-        f"gradients of the copies are added up: a sum over {over}, from {shape_of(raw)} back to {shape_of(shape)}."
+        f"Broadcasting repeated it {copies} times, from {shape_of(shape)} to {shape_of(raw)}. Every copy "
+        f"counts, so the gradients of the copies are added: a sum over {over}, from {shape_of(raw)} back to "
+        f"{shape_of(shape)}."
     )
 
 
 def setting(vertex, rule):
-    """What an op was told besides its arrays: "axis=-1", "y=0.5"."""
-    told = [
+    """The arguments of an op that are no arrays: "axis=-1", "y=0.5"."""
+    settings = [
         f"{letter_of(rule, i)}={_short(arg)}"
         for i, arg in enumerate(vertex.node.args)
         if not isinstance(arg, (Value, Node, np.ndarray))
         and isinstance(arg, (bool, int, float, str, tuple, slice, np.generic))
     ]
-    told += [
+    settings += [
         f"{name}={_short(value)}"
         for name, value in vertex.node.kwargs.items()
         if value is not None and value is not False
     ]
-    return ", ".join(told)
+    return ", ".join(settings)
 
 
 def _short(x):
@@ -246,17 +268,18 @@ def shape_text(value):
 
 
 def shape_of(shape):
-    """As NumPy writes it, but that () is hard to see."""
-    return str(tuple(shape)) if shape else "one number"
+    """Format a shape as NumPy does, except (), which is hard to see."""
+    return str(tuple(shape)) if shape else "a scalar"
 
 
 # ---------------------------------------------------------------- modules as groups
 
 
 def groups_of(vertices, model):
-    """(groups, {vertex: the number of its group}). A group is one run of a module, of one call or several in a row: a stretch of the
-    history without a gap, so that groups cannot stand in a circle, which two runs of one module taken together could. Group 0 holds
-    everything.
+    """Group the vertices by module. Returns (groups, {vertex: index of its group}).
+
+    A group is one run of a module (one call, or several in a row), a contiguous part of the history. Groups
+    therefore form no cycle; two runs of a module in one group could. Group 0 holds everything.
     """
     paths = {id(m): path for path, m in model.named_modules()} if model is not None else {}
     kinds = (
@@ -296,18 +319,18 @@ LOSS = "the loss"
 
 
 def _tail(vertices):
-    """The last ops of the history, up to the newest that a module ran: with a model, that is how the loss comes from its output."""
+    """The ops after the last one that a module ran: with a model, they compute the loss from its output."""
     ops = [v for v in vertices if v.node is not None]
     return set(itertools.takewhile(lambda v: v.module is None, reversed(ops)))
 
 
 def _runs(module):
-    """Does calling the module compute anything? A ModuleList only holds others."""
+    """Return whether calling the module computes anything. A ModuleList only holds others."""
     return type(module).forward not in (Module.forward, ModuleList.forward)
 
 
 def _chain(path):
-    """h.0.attn -> h, h.0, h.0.attn"""
+    """List the modules on the path to a module: h.0.attn -> h, h.0, h.0.attn."""
     parts = path.split(".") if path else []
     return [".".join(parts[: i + 1]) for i in range(len(parts))]
 
@@ -317,7 +340,7 @@ def _last_part(path, outer):
 
 
 def _place_leaves(vertices, groups, group_of):
-    """A leaf or constant stands in the innermost group in which all of its uses are."""
+    """Put each leaf and constant into the innermost group that contains all of its uses."""
 
     def around(g):
         return [*around(groups[g]["parent"]), g] if groups[g]["parent"] is not None else [g]
@@ -335,13 +358,13 @@ def _place_leaves(vertices, groups, group_of):
 
 
 class Arrays:
-    """The arrays of a page, each once: a share is often the same array as a gradient, or as what another share is added to."""
+    """The arrays of a page, without duplicates: a share often equals a gradient or another share."""
 
     def __init__(self):
         self._found, self._arrays = {}, []
 
     def add(self, value):
-        """The place of an array among all; a list of places for a tuple; None for None."""
+        """Add an array and return its index; a list of indices for a tuple; None for None."""
         if value is None or isinstance(value, tuple):
             return None if value is None else [self.add(part) for part in value]
         array = np.asarray(value)
@@ -352,16 +375,18 @@ class Arrays:
         return self._found[key]
 
     def data(self):
-        """Each as {"shape", "numbers", "shown", "low", "high", "strange"}, in reading order. Where a page would become too large,
-        corners are shown: "shown" is then their shape."""
+        """List the arrays as {"shape", "numbers", "shown", "low", "high", "strange"}, in row-major order.
+
+        If the page would be too large, only corners are shown: "shown" is then the shape of the corner.
+        """
         side = next(
             (s for s in SIDES if sum(corner(a, s).size for a in self._arrays) <= MOST_NUMBERS), SIDES[-1]
         )
-        return [_described(a, corner(a, side)) for a in self._arrays]
+        return [_describe(a, corner(a, side)) for a in self._arrays]
 
 
 def corner(array, side):
-    """The first `side` rows and columns of the first so many matrices."""
+    """Take the first `side` rows and columns, of the first SLICES matrices if the array has several."""
     flat = array.reshape(-1, *array.shape[-2:]) if array.ndim > 2 else array
     return (
         flat[:SLICES, :side, :side]
@@ -370,7 +395,7 @@ def corner(array, side):
     )
 
 
-def _described(array, shown):
+def _describe(array, shown):
     finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array
     return {
         "shape": list(array.shape),

@@ -1,28 +1,31 @@
-"""Line charts as SVG text, to stand in a page: they take the page's colours, dark or light. Knows numbers and names; no files."""
+"""Draw line charts as SVG strings for a page. They use the page's colours, dark or light."""
 
 import html
 import math
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 500, 270, 74, 46, 12, 14
-POINTS = 400  # of a curve; more would not be seen
+POINTS = 400  # points of a curve; more would not be visible
 
 STYLE = """
 :root { --tone: 40%; } @media (prefers-color-scheme: dark) { :root { --tone: 62%; } }
 figure { margin: 0 0 1.2rem; } figure svg { width: 100%; max-width: 44rem; display: block; }
-figure text { fill: var(--ink); font-size: 13px; } figure .grid { stroke: var(--line); } figure .curve { fill: none; stroke-width: 1.8; }
-.names { list-style: none; margin: .2rem 0; padding: 0; display: flex; flex-wrap: wrap; gap: .1rem 1rem; font-size: .85rem; }
-.names svg { width: 1.6rem; height: .7rem; display: inline-block; vertical-align: middle; margin-right: .3rem; }
+figure text { fill: var(--ink); font-size: 13px; }
+figure .grid { stroke: var(--line); } figure .curve { fill: none; stroke-width: 1.8; }
+.names { list-style: none; margin: .2rem 0; padding: 0; display: flex; flex-wrap: wrap; gap: .1rem 1rem;
+  font-size: .85rem; }
+.names svg { width: 1.6rem; height: .7rem; display: inline-block; vertical-align: middle;
+  margin-right: .3rem; }
 @media (max-width: 40rem) { figure text { font-size: 16px; } }
 figure details { font-size: .85rem; } figcaption { margin-bottom: .3rem; }
 """
 
 
 def chart(curves, caption, xlabel, ylabel, log=False, places=None, low=None, high=None):
-    """A figure: {name: [(x, y)]} as curves, their names below, and the numbers as a table for who cannot see them.
+    """Draw curves as an HTML figure: the chart, its names, and the values as a table for screen readers.
 
-    places      names of the whole numbers on the x axis, if it counts things
-    x           whole numbers, such as steps
-    low, high   ends of the y axis, where the numbers should not decide
+    curves     {name: [(x, y)]}; x are integers, such as steps
+    places     names of the integers on the x axis, if they count things
+    low, high  ends of the y axis; by default the smallest and the largest value
     """
     curves = {
         name: [(x, y) for x, y in points if math.isfinite(y) and (y > 0 or not log)]
@@ -39,26 +42,30 @@ def chart(curves, caption, xlabel, ylabel, log=False, places=None, low=None, hig
         name: f"hsl({(210 + 360 * i / len(curves)) % 360:.0f} 65% var(--tone))"
         for i, name in enumerate(curves)
     }
-    drawn = "".join(_curve(x, y, thinned(one), colours[name], len(one) < 20) for name, one in curves.items())
-    drawing = _grid(x, y, log, places) + drawn + _words(xlabel, ylabel)
-    picture = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(caption)}; the numbers stand below">{drawing}</svg>'
+    lines = "".join(_curve(x, y, thin(one), colours[name], len(one) < 20) for name, one in curves.items())
+    drawing = _grid(x, y, places) + lines + _axis_labels(xlabel, ylabel)
+    label = f"{html.escape(caption)}; the values are in the table below"
+    picture = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{drawing}</svg>'
     names = (
         "".join(f"<li>{_swatch(colours[name])}{html.escape(name)}</li>" for name in curves)
         if len(curves) > 1
         else ""
     )
-    return f'<figure><figcaption>{caption}</figcaption>{picture}<ul class="names">{names}</ul>{_numbers(curves, xlabel, places)}</figure>'
+    values = _value_table(curves, xlabel, places)
+    return (
+        f'<figure><figcaption>{caption}</figcaption>{picture}<ul class="names">{names}</ul>{values}</figure>'
+    )
 
 
-def thinned(points):
-    """Of many points, neighbours together as their mean."""
+def thin(points):
+    """Reduce many points to at most POINTS: neighbours are replaced by their mean."""
     size = -(-len(points) // POINTS)
     parts = [points[i : i + size] for i in range(0, len(points), size)]
     return [(part[-1][0], sum(y for _, y in part) / len(part)) for part in parts]
 
 
 class _axis:
-    """Where a number lies, and the round numbers to be marked."""
+    """An axis: maps a value to its coordinate, and has the round numbers that get a tick."""
 
     def __init__(self, values, start, end, log=False, low=None, high=None, whole=False):
         self.scale = math.log10 if log else float
@@ -76,7 +83,7 @@ class _axis:
 
 
 def _round(low, high, count=6, least=0):
-    """Multiples of 1, 2 or 5 times a power of ten, at least so far apart."""
+    """Round ticks: multiples of 1, 2 or 5 times a power of ten, at least `least` apart."""
     rough = max(least, (high - low) / count)
     power = 10 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
@@ -84,7 +91,7 @@ def _round(low, high, count=6, least=0):
 
 
 def _powers(low, high):
-    """Powers of ten; where these are few, 2 and 5 times them too."""
+    """Logarithmic ticks: powers of ten, and if these are few also 2 and 5 times powers of ten."""
     factors = (1,) if high - low > 2.5 else (1, 2, 5)
     ticks = [f * 10.0**i for i in range(math.floor(low), math.ceil(high) + 1) for f in factors]
     inside = [tick for tick in ticks if low - 1e-9 <= math.log10(tick) <= high + 1e-9]
@@ -101,47 +108,38 @@ def _curve(x, y, points, colour, dots):
     return f'<polyline class="curve" style="stroke: {colour}" points="{line}"/>{marks}'
 
 
-def _grid(x, y, log, places):
+def _grid(x, y, places):
     lines = "".join(
         f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(t):.1f}" y2="{y(t):.1f}"/>'
         for t in y.ticks
     )
-    texts = "".join(
+    labels = "".join(
         f'<text x="{LEFT - 6}" y="{y(t) + 4:.1f}" text-anchor="end">{t:.3g}</text>' for t in y.ticks
     )
-    if places is None:
-        return (
-            lines
-            + texts
-            + "".join(
-                f'<text x="{x(t):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{t:g}</text>'
-                for t in x.ticks
-            )
-        )
-    at = HEIGHT - BOTTOM + 16
-    return (
-        lines
-        + texts
-        + "".join(
-            f'<text x="{x(i):.1f}" y="{at}" text-anchor="middle">{i + 1}</text>' for i in range(len(places))
-        )
-    )
+    ticks = [(t, f"{t:g}") for t in x.ticks] if places is None else [(i, i + 1) for i in range(len(places))]
+    at = HEIGHT - BOTTOM + (18 if places is None else 16)
+    below = "".join(f'<text x="{x(i):.1f}" y="{at}" text-anchor="middle">{text}</text>' for i, text in ticks)
+    return lines + labels + below
 
 
-def _words(xlabel, ylabel):
+def _axis_labels(xlabel, ylabel):
     middle = (HEIGHT - BOTTOM + TOP) / 2
     return (
         f'<text x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{html.escape(xlabel)}</text>'
-        f'<text transform="translate(14 {middle}) rotate(-90)" text-anchor="middle">{html.escape(ylabel)}</text>'
+        f'<text transform="translate(14 {middle}) rotate(-90)" text-anchor="middle">{html.escape(ylabel)}'
+        "</text>"
     )
 
 
 def _swatch(colour):
-    return f'<svg viewBox="0 0 32 12" aria-hidden="true"><line x1="0" x2="32" y1="6" y2="6" style="stroke: {colour}; stroke-width: 4"/></svg>'
+    return (
+        '<svg viewBox="0 0 32 12" aria-hidden="true">'
+        f'<line x1="0" x2="32" y1="6" y2="6" style="stroke: {colour}; stroke-width: 4"/></svg>'
+    )
 
 
-def _numbers(curves, xlabel, places):
-    """A table of up to a dozen places, evenly chosen, folded away."""
+def _value_table(curves, xlabel, places):
+    """A folded table of the values at up to 12 evenly spaced x."""
     every = sorted({x for points in curves.values() for x, _ in points})
     some = (
         every
@@ -157,11 +155,11 @@ def _numbers(curves, xlabel, places):
         ]
         for x in some
     ]
-    return f"<details><summary>the numbers</summary>{table([xlabel, *curves], rows)}</details>"
+    return f"<details><summary>values as a table</summary>{table([xlabel, *curves], rows)}</details>"
 
 
 def table(head, rows):
-    """An HTML table of texts, the first column naming the rows."""
+    """Build an HTML table whose first column names the rows."""
     first = "".join(f'<th scope="col">{html.escape(str(cell))}</th>' for cell in head)
     rest = "".join(
         f'<tr><th scope="row">{html.escape(str(name))}</th>'

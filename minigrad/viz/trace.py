@@ -1,7 +1,6 @@
-"""trace_forward: a forward pass, step by step: what was computed where, in which shapes, at what cost. Knows ops and the names of
-modules; nothing of Transformers.
+"""trace_forward(): record a forward pass step by step, with the module, shapes and cost of each op.
 
-Runs under definitions(), so that what a kernel would do in one go shows as the ops it stands for.
+The pass runs under definitions(), so that a fused kernel shows as the ops it stands for.
 """
 
 import re
@@ -25,13 +24,17 @@ REDUCTIONS.add(array_functions.norm)
 class Step:
     """One op of a forward pass.
 
-    module      path of the module that ran it, "" for the outermost     op         its name
-    inputs      the shapes of its arguments, () for a number             output     the shape of its value
-    weights     for each argument the name of the parameter or buffer that it is, "" if it is none
-    parameters  how many numbers it reads of parameters
-    flops       see `flops`                                              value      the value, if asked for
-    bytes       of new memory its value takes; 0 where it is a view of an argument, such as a transpose
-    mean, std   of its value, its finite numbers only
+    module      path of the module that ran the op, "" for the outermost
+    op          name of the op
+    inputs      shapes of the arguments, () for a scalar
+    weights     for each argument the name of the parameter or buffer it is, "" if it is none
+    output      shape of the value
+    dtype       dtype of the value
+    parameters  number of elements read from parameters
+    flops       see `flops`
+    bytes       new memory for the value; 0 if it is a view of an argument, such as a transpose
+    mean, std   of the value's finite elements
+    value       the value, if asked for
     """
 
     module: str
@@ -49,19 +52,21 @@ class Step:
 
 
 def trace_forward(fun, *inputs, values=False, **kwargs):
-    """Call fun(*inputs, **kwargs), a module or a function of tensors, and tell what it did: a Trace, which prints as a tree.
+    """Call fun(*inputs, **kwargs), a module or a function of tensors, and record its steps.
 
-    values  keep a copy of each step's value too
+    values  True: also keep a copy of each step's value
 
-    A module does what its mode says: in training, as it is after it was made, dropout is among the steps; after .eval() not.
+    Returns a Trace, which prints as a tree. A module runs in its current mode: dropout is among the steps in
+    training mode, which is a new module's mode, and not after .eval().
     """
     return trace_call(fun, fun if isinstance(fun, Module) else None, *inputs, values=values, **kwargs)
 
 
 def trace_call(fun, model, *inputs, values=False, outside="", **kwargs):
-    """trace_forward of a function that calls `model` (None if there is none): the steps bear the names of the model's modules.
+    """Record the steps of a function that calls `model`, and name them after the model's modules.
 
-    outside  the name for steps that no module ran, such as "the loss"
+    model    None if the function calls no model
+    outside  name for steps that no module ran, such as "the loss"
     """
     modules = (
         {id(m): (path, type(m).__name__) for path, m in model.named_modules()} if model is not None else {}
@@ -81,28 +86,35 @@ def trace_call(fun, model, *inputs, values=False, outside="", **kwargs):
 
 
 def _step(path, op, arrays, value, held, keep_value):
-    """held  {address: (name, does it train?)} of the model's parameters and buffers"""
+    """Record one step.
+
+    held  {address: (name, True for a parameter)} of the model's parameters and buffers
+    """
     found = [held.get(_address(a), ("", False)) if isinstance(a, np.ndarray) else ("", False) for a in arrays]
     is_view = any(isinstance(a, np.ndarray) and np.may_share_memory(a, value) for a in arrays)
     read = 0 if is_view else sum(a.size for a, (_, trains) in zip(arrays, found, strict=True) if trains)
     finite = value[np.isfinite(value)].astype(np.float64)  # masked scores are -inf
     mean, std = (float(finite.mean()), float(finite.std())) if finite.size else (0.0, 0.0)
     return Step(
-        path, name_of(op), tuple(map(np.shape, arrays)), tuple(name for name, _ in found), value.shape, str(value.dtype), read, flops(op, arrays, value),
-        0 if is_view else value.nbytes, mean, std, value.copy() if keep_value else None,
+        path, name_of(op), tuple(map(np.shape, arrays)), tuple(name for name, _ in found), value.shape,
+        str(value.dtype), read, flops(op, arrays, value), 0 if is_view else value.nbytes, mean, std,
+        value.copy() if keep_value else None,
     )  # fmt: skip
 
 
 def _inputs(op, args):
-    """The arguments that are values, not settings such as an axis: arrays, and for elementwise functions numbers too."""
+    """Select the arguments that are values, not settings: arrays, and the numbers of elementwise ops."""
     kinds = (np.ndarray, np.generic, float, int) if is_elementwise(op) else (np.ndarray,)
-    return [a for a in _flat(args) if isinstance(a, kinds)]
+    return [a for a in _flatten(args) if isinstance(a, kinds)]
 
 
 def flops(op, arrays, value):
-    """Floating-point operations, counted as papers do: a matrix product (m, k) @ (k, n) is 2 m k n; an elementwise function one
-    for each number of its value, whatever the function; a sum or maximum one for each number of its argument; moving and
-    choosing numbers, comparing them, and linalg's factorizations (which are not counted) none."""
+    """Count floating-point operations as papers do.
+
+    A matrix product (m, k) @ (k, n) is 2 m k n. Any elementwise function is one per element of its value, a
+    sum or maximum one per element of its argument. Moving, selecting and comparing elements is 0. The
+    factorizations of linalg are not counted.
+    """
     if op is np.matmul:
         return 2 * value.size * np.shape(arrays[0])[-1]
     if op in REDUCTIONS:
@@ -110,21 +122,26 @@ def flops(op, arrays, value):
     return value.size if value.dtype.kind == "f" and is_elementwise(op) and op is not np.where else 0
 
 
-LEGEND = """· is one op, a row without it a module, (again) one that ran before. No FLOPs: numbers are only moved, chosen or compared. No bytes:
-a view, nothing is copied. 1 among the inputs is a number. mean and std are of the value, masked scores (-inf) left out.
-Shown are the readable definitions; in training, fused kernels do the same in fewer steps."""
+LEGEND = """\
+A row with · is one op, a row without it a module; (again) marks a module that ran before. No FLOPs: elements
+are only moved, selected or compared. No bytes: the value is a view, nothing is copied. Input 1: a scalar.
+mean and std are those of the value, without masked scores (-inf). The table shows the readable definitions;
+in training, fused kernels compute the same in fewer steps."""
 
 
 class Trace:
-    """The steps of a forward pass, in order. Prints as a tree; `trace["h.0.attn"]` is the part of one module."""
+    """The steps of a forward pass, in order.
+
+    Prints as a tree; `trace["h.0.attn"]` is the part of one module.
+    """
 
     def __init__(self, steps, kinds, model=None):
         self.steps, self.kinds, self._model = steps, kinds, model
-        # the module that all steps ran in; they themselves, in parts if others ran meanwhile
+        # root: the module that all steps ran in; _runs: its steps, split where other modules ran in between
         self.root, self._runs = "", [steps]
 
     def __getitem__(self, path):
-        """The part of the module with that path, counted from the model also where this is a part already."""
+        """The part of one module. Its path starts at the model, even if this trace is already a part."""
         split = (
             groupby(run, lambda step: step.module == path or step.module.startswith(path + "."))
             for run in self._runs
@@ -135,7 +152,8 @@ class Trace:
                 dict.fromkeys(_next_name(step.module, "") for step in self.steps if step.module)
             )
             raise KeyError(
-                f"no step ran in a module {path!r}; the outermost ones are {known or 'none'} (more levels: --depth, text(depth))."
+                f"no step ran in a module {path!r}; the outermost ones are {known or 'none'} "
+                "(more levels: --depth, text(depth))."
             )
         part = Trace([step for run in runs for step in run], self.kinds, self._model)
         part.root, part._runs = path, runs
@@ -150,7 +168,7 @@ class Trace:
 
     @property
     def bytes(self):
-        """Of all values together; not all of them live at once."""
+        """Bytes of all values together. Not all of them exist at the same time."""
         return sum(step.bytes for step in self.steps)
 
     def rows(self):
@@ -158,20 +176,26 @@ class Trace:
         return [{key: value for key, value in asdict(step).items() if key != "value"} for step in self.steps]
 
     def text(self, depth=None):
-        """The tree, down to modules that many levels inside (1: the outermost ones only); None: every step."""
+        """Format the tree, down to modules of level `depth` (1: the outermost only). None: every step."""
         rows, met = [("", "in", "out", "params", "FLOPs", "bytes", "mean", "std")], set()
         for run in self._runs:
             if self.root:
                 rows.append(self._heading(run, self.root, self.root, met))
             rows += self._inside(run, self.root, 1 if self.root else 0, depth, met)
         where = f" in {self.root}" if self.root else ""
-        total = f"{len(self.steps)} steps{where}, {amount(self.flops).strip()} FLOPs, {amount(self.bytes)}B of values"
+        total = (
+            f"{len(self.steps)} steps{where}, {amount(self.flops).strip()} FLOPs, "
+            f"{amount(self.bytes)}B of values"
+        )
         return "\n".join([*_table(rows), "", LEGEND, "", total])
 
     __str__ = text
 
     def _inside(self, steps, path, level, depth, met):
-        """The rows of what ran in the module `path`, so many levels of it opened; met: the modules that have a row already."""
+        """Yield the rows of what ran in the module `path`, with `depth` levels opened.
+
+        met: the modules that already have a row
+        """
         for name, group in groupby(steps, lambda step: _next_name(step.module, path)):
             group = list(group)
             if not name:
@@ -189,7 +213,7 @@ class Trace:
         title = f"{title} {self.kinds.get(path, '')}".rstrip() + again
         return (
             title,
-            _shape(_comes_in(steps)),
+            _shape(_input_shape(steps)),
             _shape(last.output),
             self._parameters(path),
             *costs,
@@ -198,13 +222,13 @@ class Trace:
         )
 
     def _parameters(self, path):
-        """How many numbers train in a module, each once, whether or not a step of the pass used them."""
+        """Count the trainable parameters of a module, each once, even if no step of the pass used them."""
         inside = dict(self._model.named_modules()).get(path) if self._model is not None else None
         return amount(sum(p.numel() for p in inside.parameters())) if inside is not None else ""
 
 
 def _table(rows):
-    """Lines with the first column flush left and the others flush right, each as wide as its longest cell."""
+    """Format rows as lines. The first column is left-aligned, the others right-aligned."""
     first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
     for title, *cells in rows:
         yield (
@@ -221,14 +245,16 @@ def _step_row(step, level):
 
 
 def _next_name(path, above):
-    """The name of the module right inside `above` on the way to `path`, "" if they are one; a number with the list it counts in:
-    h.0 on the way to h.0.attn."""
+    """The name of the module directly inside `above` on the way to `path`, "" if they are the same.
+
+    An index stays with the name of its list: h.0 on the way to h.0.attn.
+    """
     rest = path[len(above) + 1 :] if above else path
     return re.split(r"\.(?!\d+(?:\.|$))", rest)[0]
 
 
-def _comes_in(steps):
-    """The shape of the first argument that is no parameter, no buffer and no number: the data."""
+def _input_shape(steps):
+    """The shape of the first argument that is no parameter, buffer or scalar: the input data."""
     shapes = (
         shape
         for step in steps
@@ -239,7 +265,7 @@ def _comes_in(steps):
 
 
 def _shapes(shapes):
-    """All of them, or, where these are many or long, how many and of what."""
+    """Format several shapes. A long list is abbreviated to the first shape and their count."""
     text = " ".join(map(_shape, shapes))
     if len(text) <= 28:
         return text
@@ -259,7 +285,7 @@ def _figure(x):
 
 
 def amount(n):
-    """12,345,678 as "12.3 M"."""
+    """Format 12,345,678 as "12.3 M"."""
     for factor, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if n >= factor:
             return f"{n / factor:.3g} {unit}"
@@ -270,16 +296,19 @@ def _address(array):
     return array.__array_interface__["data"][0]
 
 
-def _flat(args):
+def _flatten(args):
     for arg in args:
         if isinstance(arg, (list, tuple)):
-            yield from _flat(arg)
+            yield from _flatten(arg)
         else:
             yield arg.data if isinstance(arg, Tensor) else arg
 
 
 def kept_for_backward(y):
-    """Bytes of the arrays that the graph behind y holds on to, each buffer once, leaves (parameters, inputs) left out."""
+    """Count the bytes of the arrays that the graph behind y keeps alive.
+
+    Each buffer counts once. Leaves (parameters, inputs) do not count.
+    """
     nodes = oldest_first([y])
     leaves = {_address(p.data) for node in nodes for p in node.parents if isinstance(p, Value)}
     held = {}
@@ -293,7 +322,7 @@ def kept_for_backward(y):
 
 
 def _arrays(things):
-    """Every array inside nested tuples and lists, tensors' own too."""
+    """Yield every array inside nested tuples, lists and dicts, and the array of each tensor."""
     for thing in things:
         if isinstance(thing, np.ndarray):
             yield thing

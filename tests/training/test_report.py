@@ -358,7 +358,7 @@ def test_an_axis_of_steps_has_whole_numbers(last, ticks):
 
 def test_many_points_are_thinned_to_means():
     points = [(i, float(i % 2)) for i in range(1, 2001)]
-    thin = svg.thinned(points)
+    thin = svg.thin(points)
     assert len(thin) <= svg.POINTS and thin[-1][0] == 2000 and {y for _, y in thin} <= {0.4, 0.6}
 
 

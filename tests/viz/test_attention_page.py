@@ -1,4 +1,4 @@
-"""What attention looked at: handed over by any model, and on a page whose numbers are the model's, read in a real browser."""
+"""Tests of the attention explorer: weights recorded from any model, and its page, read in a browser."""
 
 import json
 import re
@@ -43,7 +43,7 @@ SMALL = [
 
 
 class Own(nn.Module):
-    """A learner's model: attention of our kind, in a module of theirs."""
+    """A learner's model: our attention layer in a module of their own."""
 
     def __init__(self, causal=False):
         self.causal, self.embedding, self.look = causal, nn.Embedding(10, 8), MultiHeadAttention(8, 2)
@@ -60,11 +60,11 @@ def row(weights, kind="encoder", writes=None):
     )
 
 
-# ---------------------------------------------------------------- handed over
+# ---------------------------------------------------------------- recorded weights
 
 
 @pytest.mark.parametrize(("causal", "kind"), [(False, "encoder"), (True, "decoder")])
-def test_a_model_of_ones_own_hands_over_the_weights_that_it_used(causal, kind):
+def test_the_weights_of_a_learners_model_are_recorded(causal, kind):
     model, tokens = Own(causal), np.array([[3, 1, 4, 1, 5]])
     (found,) = attended(model, tokens)
     mask = causal_mask(5) if causal else None
@@ -74,14 +74,14 @@ def test_a_model_of_ones_own_hands_over_the_weights_that_it_used(causal, kind):
     assert (found.path, found.kind, found.queries) == ("look", kind, ["3", "1", "4", "1", "5"])
 
 
-def test_layers_are_left_as_they_were_also_after_a_mistake():
+def test_layers_are_restored_even_after_an_error():
     model = Own()
     with pytest.raises(IndexError, match="99"):
         attended(model, np.array([[99]]))
     assert not model.look.keep_weights and model.look.weights is None and model.training
 
 
-def test_an_encoder_decoder_has_all_three_kinds_also_where_source_and_target_are_of_one_length():
+def test_an_encoder_decoder_has_all_three_kinds_even_if_source_and_target_have_equal_lengths():
     model = Transformer(10, 8, 2, 1, 16)
     rows = attended(model, np.array([[1, 2, 3]]), np.array([[4, 5, 6]]), writes=["5", "6", "end"])
     assert [r.kind for r in rows] == ["encoder", "decoder", "cross"]
@@ -93,7 +93,7 @@ def test_an_encoder_decoder_has_all_three_kinds_also_where_source_and_target_are
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_every_recipe_says_what_its_model_reads_and_writes(name):
+def test_every_recipe_labels_what_its_model_reads_and_writes(name):
     recipe = recipes.find(name)({**recipes.find(name).defaults, "d_model": 16, "layers": 1})
     model = recipe.model().eval()
     text = TEXTS[name].replace("_", getattr(recipe, "hole", "_"))
@@ -107,7 +107,7 @@ def test_every_recipe_says_what_its_model_reads_and_writes(name):
     assert rows[-1].writes is not None and labels["writes"] == rows[-1].writes
 
 
-def test_what_is_written_is_the_answer_and_each_token_stands_before_it():
+def test_the_written_tokens_are_the_answer_and_each_is_the_next_query():
     recipe = recipes.find("dates")(
         {**recipes.find("dates").defaults, "model": "gru-attention", "layers": 1, "d_model": 16}
     )
@@ -118,17 +118,17 @@ def test_what_is_written_is_the_answer_and_each_token_stands_before_it():
     assert found.kind == "cross" and found.queries[1:] == found.writes[:-1] and found.keys == [*"29/11/26"]
 
 
-# ---------------------------------------------------------------- the page's numbers and sentences
+# ---------------------------------------------------------------- the page's numbers and errors
 
 
-def test_entropy_is_0_for_one_token_and_log2_n_for_all_alike():
+def test_entropy_is_0_for_one_token_and_log2_n_for_uniform_weights():
     one, alike = np.eye(4)[None], np.full((1, 4, 8), 1 / 8)
     assert entropy(one) == 0 and entropy(alike) == 3 == most(alike.shape, "cross")
     back = np.tril(np.ones((1, 4, 4))) / np.arange(1, 5)[:, None]
     assert np.isclose(entropy(back)[0], most(back.shape, "decoder"))
 
 
-def test_what_cannot_be_shown_is_a_sentence(tmp_path):
+def test_no_attention_or_too_much_raises(tmp_path):
     with pytest.raises(ValueError, match="has no attention to show"):
         viz.attention([("text", [])], tmp_path / "x.html")
     with pytest.raises(ValueError, match=f"{LONGEST + 1} tokens is too long .* up to {LONGEST}"):
@@ -145,7 +145,7 @@ def run(tmp_path_factory):
     return folder
 
 
-def test_the_door_writes_a_page_of_the_texts_it_is_given(run, tmp_path, capsys):
+def test_the_command_writes_a_page_of_the_given_texts(run, tmp_path, capsys):
     assert attend.main([str(run), "29/11/26", "3 May 1999", "--out", str(tmp_path / "two.html")]) == 0
     page = (tmp_path / "two.html").read_text(encoding="utf-8")
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
@@ -160,7 +160,7 @@ def test_the_door_writes_a_page_of_the_texts_it_is_given(run, tmp_path, capsys):
         (["1/2/99", "--out", "no/such/folder/x.html"], "could not be written: No such file"),
     ],
 )
-def test_the_doors_mistakes_are_sentences(run, capsys, more, said):
+def test_wrong_arguments_of_the_command_are_reported(run, capsys, more, said):
     assert attend.main([str(run), *more]) == 2
     assert said in capsys.readouterr().err
 
@@ -169,10 +169,17 @@ SENTENCES = "to be or not to be, that is the question. " * 40
 PAIRED = "".join(f"{n} and {n + 1}\t{n + 1} after {n}\n" for n in range(300))
 
 
-@pytest.mark.parametrize(("name", "option", "given"), [
-    ("text", "--text", SENTENCES), ("text", "--text", SENTENCES + "___"), ("mlm", "--text", SENTENCES), ("mlm", "--text", SENTENCES + "___" * 9), ("translate", "--pairs", PAIRED),
-])  # fmt: skip
-def test_without_a_text_the_door_takes_the_example_that_the_run_remembers(
+@pytest.mark.parametrize(
+    ("name", "option", "given"),
+    [
+        ("text", "--text", SENTENCES),
+        ("text", "--text", SENTENCES + "___"),
+        ("mlm", "--text", SENTENCES),
+        ("mlm", "--text", SENTENCES + "___" * 9),
+        ("translate", "--pairs", PAIRED),
+    ],
+)
+def test_without_a_text_the_command_takes_the_example_stored_in_the_run(
     tmp_path, capsys, name, option, given
 ):
     file, folder = tmp_path / "given", tmp_path / "run"
@@ -187,7 +194,7 @@ def test_without_a_text_the_door_takes_the_example_that_the_run_remembers(
     assert name != "mlm" or recipe.hole in recipe.example
 
 
-def test_a_run_that_remembers_no_example_needs_a_text(tmp_path, capsys):
+def test_a_run_without_an_example_needs_a_text(tmp_path, capsys):
     file, folder = tmp_path / "given", tmp_path / "run"
     file.write_text(SENTENCES)
     assert train.main(["text", *SMALL, "--text", str(file), "--context", "8", "--out", str(folder)]) == 0
@@ -200,7 +207,7 @@ def test_a_run_that_remembers_no_example_needs_a_text(tmp_path, capsys):
     )
 
 
-def test_a_model_without_attention_is_a_sentence(tmp_path, capsys):
+def test_a_model_without_attention_is_reported(tmp_path, capsys):
     assert train.main([*SMALL, "--model", "lstm", "--out", str(tmp_path / "lstm")]) == 0
     assert attend.main([str(tmp_path / "lstm")]) == 2
     assert "no attention to show" in capsys.readouterr().err
@@ -210,14 +217,14 @@ def test_a_model_without_attention_is_a_sentence(tmp_path, capsys):
 
 
 def shown(page):
-    """The numbers under the tokens that are looked at, hidden ones as 0."""
+    """The weights below the keys, masked ones as 0."""
     texts = page.locator("#keys li small").all_inner_texts()
-    return np.array([0.0 if text == "hidden" else float(text) for text in texts])
+    return np.array([0.0 if text == "masked" else float(text) for text in texts])
 
 
 @pytest.fixture(scope="module")
 def page(run, tmp_path_factory):
-    """(path of the page, the rows of its two texts)"""
+    """A page of two texts: (path, rows of each text)."""
     recipe, model = recipes.load_run(run)
     records = []
     for text in ("29/11/26", "3 May 1999"):
@@ -228,7 +235,7 @@ def page(run, tmp_path_factory):
     ]
 
 
-def test_the_numbers_of_every_layer_head_and_token_are_the_models(page):
+def test_the_weights_of_every_layer_head_and_token_are_the_models(page):
     path, (rows, _) = page
     with opened(path) as seen:
         for kind in ("encoder", "decoder", "cross"):

@@ -1,4 +1,7 @@
-"""Drawings of a history: what is in them, and that their numbers are the engine's. Reads their DOT text; that it is pretty was looked at."""
+"""Tests of drawings of a history: their boxes and arrows, and values equal to the engine's.
+
+The tests read the DOT source. The look of the pictures was checked by eye.
+"""
 
 import re
 import subprocess
@@ -15,7 +18,7 @@ import minigrad.nn.functional as F
 from minigrad import nn
 from minigrad.viz import graph
 from minigrad.viz.boxes import Layout, levels
-from minigrad.viz.dot import exact, number, numbers, summed
+from minigrad.viz.dot import describe_sum, exact, number, numbers
 from minigrad.viz.replay import replay
 from models.gpt import GPT
 from models.transformer import Transformer
@@ -37,7 +40,7 @@ def encoder_decoder(**settings):
 
 
 def words(drawing):
-    """What is written in each box of a drawing: {id: text}, and on each arrow: [(start, end, text, does it go back?)]."""
+    """Extract the text of the boxes, {id: text}, and the arrows, [(start, end, text, True if backward)]."""
     boxes, arrows = {}, []
     for line in drawing.source.splitlines():
         label = re.search(r"label=<(.*)> (fill)?color=", line)
@@ -54,7 +57,7 @@ def boxes_text(drawing):
 
 
 def boxes_with(drawing, text):
-    return [key for key, said in words(drawing)[0].items() if text in said]
+    return [key for key, label in words(drawing)[0].items() if text in label]
 
 
 # ---------------------------------------------------------------- small graphs
@@ -68,7 +71,7 @@ def test_numbers_are_the_engines():
     assert "d = + add value 4 gradient −2" in boxes.values()
 
 
-def test_each_arrow_has_a_fellow_that_brings_the_gradient_back():
+def test_each_arrow_has_a_twin_that_brings_the_gradient_back():
     L, names = numbers_loss()
     drawing = graph(L, names=names)
     (a,), (product,) = boxes_with(drawing, "a value"), boxes_with(drawing, "value −6")
@@ -87,12 +90,13 @@ def test_a_value_used_twice_shows_that_gradients_are_added():
     assert sorted(back) == ["+= 3", "+= 3", "1", "1", "2"]
 
 
-def test_broadcasting_undone_is_said():
+def test_the_drawing_says_how_broadcasting_was_undone():
     x, bias, scale = leaf(2, 3), leaf(3), leaf(2, 1)
     source = graph(((x + bias) * scale).sum(), names=locals()).source
     assert "summed over rows" in source and "each row summed" in source and "broadcasting undone" in source
     assert "broadcasting undone" not in graph((x * x).sum()).source
-    assert summed((2, 4, 8), (8,)) == "summed: 2 × 4 × 8 to 8 numbers"
+    assert describe_sum((2, 4, 8), (8,)) == "summed: 2 × 4 × 8 to 8 elements"
+    assert describe_sum((2, 4, 8), ()) == "summed: 2 × 4 × 8 to a scalar"
 
 
 def test_a_matrix_is_shown_in_rows_and_a_large_one_by_its_shape():
@@ -106,33 +110,17 @@ def test_a_matrix_is_shown_in_rows_and_a_large_one_by_its_shape():
 
 
 def test_numbers_are_short_and_true():
-    assert [number(x) for x in (-0.0, 2.0, -1.23456, 1e-9, np.inf, 3, True)] == [
-        "0",
-        "2",
-        "−1.23",
-        "1e−09",
-        "inf",
-        "3",
-        "True",
-    ]
+    found = [number(x) for x in (-0.0, 2.0, -1.23456, 1e-9, np.inf, 3, True)]
+    assert found == ["0", "2", "−1.23", "1e−09", "inf", "3", "True"]
     assert numbers(np.array([0.5, 0.0123, 0.0])) == [["0.500", "0.012", "0"]]
     assert numbers(np.array([[1.0, -np.inf]])) == [["1", "−inf"]]
     assert numbers(np.array([1e-9, 0.0])) == [["1e−09", "0"]]
 
 
 def test_a_constant_is_not_rounded_to_another():
-    told = [1.0001, 2.0, -0.5, 1e-5, 0.1, 123456789.25, np.float32(0.1), np.array(1.00001), 7]
-    assert [exact(x) for x in told] == [
-        "1.0001",
-        "2",
-        "−0.5",
-        "1e−05",
-        "0.1",
-        "123456789.25",
-        "0.1",
-        "1.00001",
-        "7",
-    ]
+    given = [1.0001, 2.0, -0.5, 1e-5, 0.1, 123456789.25, np.float32(0.1), np.array(1.00001), 7]
+    exactly = ["1.0001", "2", "−0.5", "1e−05", "0.1", "123456789.25", "0.1", "1.00001", "7"]
+    assert [exact(x) for x in given] == exactly
     assert [exact(x) for x in (np.nan, -np.inf, 1 / 3)] == ["nan", "−inf", "0.3333333333333333"]
     y = (leaf(3) * 1.0001).sum()
     assert "1.0001" in words(graph(y))[0].values()
@@ -161,7 +149,7 @@ def test_text_cannot_break_the_drawing():
     assert "<B>a&lt;b&gt; &amp; &quot;c&quot;</B>" in graph(x * 2, names={'a<b> & "c"': x}).source
 
 
-def test_a_long_name_is_cut_in_its_box_and_whole_in_the_tooltip():
+def test_a_long_name_is_shortened_in_its_box_and_complete_in_the_tooltip():
     name, path = "x" * 500 + "y" * 500, "layer_" + "z" * 1000
     model = nn.Module()
     setattr(model, path, nn.Linear(2, 2))
@@ -175,22 +163,25 @@ def test_a_long_name_is_cut_in_its_box_and_whole_in_the_tooltip():
 
 
 def broken_loss(n=5):
-    """Of the n logarithms two are no numbers, and so are 2 of the gradients: x gets ±inf from both its uses at 0."""
+    """A loss with two non-finite logarithms among n.
+
+    The gradient at 0 is NaN: x gets +inf and -inf from its two uses.
+    """
     x = mg.tensor(np.array([-1.0, 0.0, *range(1, n - 1)]), requires_grad=True)
     with np.errstate(all="ignore"):
         return (x.log() - x.log()).sum()
 
 
 @pytest.mark.parametrize("n", [4, 5], ids=["shown as numbers", "shown by its shape"])
-def test_what_is_not_finite_is_marked_and_nothing_is_printed(n):
+def test_non_finite_elements_are_marked_and_cause_no_warning(n):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         boxes = boxes_text(graph(broken_loss(n)))
     assert f"value: 2 of {n} are NaN or infinite" in boxes and "value: 1 of 1 is NaN or infinite" in boxes
-    assert f"gradient: 1 of {n} is NaN or infinite" in boxes, "1 / 0, once and again with the other sign"
+    assert f"gradient: 1 of {n} is NaN or infinite" in boxes, "1 / 0 - 1 / 0"
 
 
-def test_a_closed_module_says_that_its_value_is_not_finite():
+def test_a_closed_module_shows_that_its_value_is_not_finite():
     model, x = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), mg.tensor([[np.inf, 1.0]])
     with np.errstate(all="ignore"):
         loss = model(x).sum()
@@ -212,7 +203,7 @@ def test_the_encoder_decoder_at_depth_1():
     )
     assert sum("PositionalEncoding" in box for box in boxes) == 2  # one for the source, one for the target
     assert sum("embedding.weight" in box for box in boxes) == 1  # shared three times over
-    assert "modules at depth 1 are one box each" in drawing.caption and "self_attention" not in drawing.source
+    assert "Each module at depth 1 is one box" in drawing.caption and "self_attention" not in drawing.source
 
 
 def test_memory_goes_from_the_encoder_to_the_decoder_and_its_gradient_back():
@@ -230,7 +221,7 @@ def test_one_level_more_shows_what_is_in_a_layer():
     inside = [box.split()[0] for box in boxes if "1 × 4 × 8" in box]
     assert {"self_attention", "cross_attention", "feed_forward", "residual1", "residual3"} <= set(inside)
     assert [name for name, _ in encoder_decoder()[0].named_buffers()] == ["positions.table"]
-    assert "table 4 × 8 numbers" in boxes  # as many rows of it as there are tokens
+    assert "table 4 × 8 floats" in boxes  # as many rows of it as there are tokens
     assert sum("MultiHeadAttention" in box for box in boxes) == 3  # of eight layers, two are drawn
 
 
@@ -243,7 +234,7 @@ def test_a_module_that_runs_in_parts_names_them():
 
 
 class Repeated(nn.Module):
-    """Calls one module three times, each time on what it gave before or on something of its own."""
+    """Calls one module three times, each time on its previous output or on another input."""
 
     def __init__(self, in_a_row):
         self.a, self.in_a_row = nn.Linear(2, 2), in_a_row
@@ -261,7 +252,7 @@ def test_calls_in_a_row_are_one_box_and_the_caption_says_so():
     drawing = graph(model(leaf(1, 2)).sum(), model, depth=1)
     assert (
         len(boxes_with(drawing, "Linear")) == 1
-        and "called several times in a row: one box" in drawing.caption
+        and "is one box, also if called several times in a row" in drawing.caption
     )
     model = Repeated(in_a_row=False)
     assert len(boxes_with(graph(model(leaf(1, 2)).sum(), model, depth=1), "Linear")) == 3
@@ -278,8 +269,8 @@ def test_layers_that_differ_are_not_drawn_as_one():
     assert layout(3, 4, 3) == {}
 
 
-def test_a_layer_that_looks_further_back_is_not_folded():
-    """Each block adds the first block's value: drawn as one, that arrow would be lost."""
+def test_a_layer_that_reads_an_earlier_layer_is_not_folded():
+    """The last layer adds the first one's value: drawn as one, that arrow would be lost."""
 
     class Far(nn.Module):
         def __init__(self):
@@ -307,13 +298,13 @@ def test_every_op_of_a_small_gpt_in_frames():
     assert "h.1" not in source
 
 
-def test_the_way_to_a_module_in_levels():
+def test_levels_of_a_modules_path():
     assert (
         levels("") == () and levels("h.0.attn.c_proj") == ("h.0", "attn", "c_proj") and levels("0") == ("0",)
     )
 
 
-# ---------------------------------------------------------------- limits, in sentences
+# ---------------------------------------------------------------- limits and errors
 
 
 def test_too_many_boxes():
@@ -322,17 +313,17 @@ def test_too_many_boxes():
     for _ in range(300):
         y = mg.tanh(y)
     drawing = graph(y.sum(), most=50)
-    assert "Drawn are the 50 boxes nearest to the result, of 302" in drawing.caption
+    assert "Shown: the 50 boxes nearest to the result, of 302" in drawing.caption
     assert len(words(drawing)[0]) == 50 and "nearest to the" in drawing.source
 
 
 def test_a_large_model_is_closed_until_it_fits():
     model, loss = encoder_decoder()
     drawing = graph(loss, model, most=40)
-    assert "modules at depth 2 are one box each" in drawing.caption and len(words(drawing)[0]) <= 40
+    assert "Each module at depth 2 is one box" in drawing.caption and len(words(drawing)[0]) <= 40
 
 
-def test_a_value_that_is_no_single_number():
+def test_a_value_that_is_no_scalar_is_drawn_forward_only():
     x = leaf(3)
     drawing = graph(x * x)
     assert "Forward only" in drawing.caption and not any(back for *_, back in words(drawing)[1])
@@ -341,7 +332,7 @@ def test_a_value_that_is_no_single_number():
     )
 
 
-def test_misuse_is_a_sentence():
+def test_misuse_raises_a_clear_error():
     x = leaf(3)
     for nothing in (x, None, 3.0, np.ones(3), nn.Linear(2, 2)):
         with pytest.raises(ValueError, match="There is no history to show: give a tensor"):
@@ -356,7 +347,7 @@ def test_misuse_is_a_sentence():
         graph(y)
 
 
-def test_the_history_is_not_used_up():
+def test_drawing_does_not_free_the_history():
     x = leaf(3)
     y = (x * x).sum()
     graph(y)
@@ -381,13 +372,13 @@ def test_files(tmp_path):
     assert (drawing.save(tmp_path / "y.svg")).read_text(encoding="utf-8").count("<svg") == 1
     assert drawing.save(tmp_path / "y.png").read_bytes().startswith(b"\x89PNG")
     assert drawing.save(tmp_path / "y.dot").read_text(encoding="utf-8") == drawing.source
-    with pytest.raises(ValueError, match="makes no xyz"):
+    with pytest.raises(ValueError, match="cannot write xyz"):
         drawing.save(tmp_path / "y.xyz")
     with pytest.raises(ValueError, match="has none"):
         drawing.save(tmp_path / "y")
 
 
-def test_dot_is_asked_before_graphviz_pure(monkeypatch):
+def test_dot_is_preferred_to_graphviz_pure(monkeypatch):
     there = {"dot", "graphviz-pure"}
     monkeypatch.setattr(
         module.shutil, "which", lambda name, path=None: f"/somewhere/{name}" if name in there else None
@@ -397,7 +388,9 @@ def test_dot_is_asked_before_graphviz_pure(monkeypatch):
     assert module.renderer() == "/somewhere/graphviz-pure"
 
 
-def test_where_nothing_draws_the_text_is_written_and_a_sentence_says_what_to_install(monkeypatch, tmp_path):
+def test_without_a_renderer_the_dot_source_is_written_and_a_warning_says_what_to_install(
+    monkeypatch, tmp_path
+):
     monkeypatch.setattr(module.shutil, "which", lambda *_, **__: None)
     drawing = graph(numbers_loss()[0])
     assert drawing._repr_svg_() is None and "pip install graphviz-pure" in repr(drawing)
@@ -409,7 +402,7 @@ def test_where_nothing_draws_the_text_is_written_and_a_sentence_says_what_to_ins
 
 
 def test_graphviz_is_loaded_only_for_a_drawing():
-    code = "import sys, minigrad, minigrad.viz; assert 'graphviz' not in sys.modules and 'matplotlib' not in sys.modules"
+    code = "import sys, minigrad, minigrad.viz; assert not {'graphviz', 'matplotlib'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -1,4 +1,4 @@
-"""The still pictures: what stands at their axes and in their titles, and how large they become. Reads what matplotlib was given."""
+"""Tests of the matplotlib pictures: axes, titles and sizes, read from the Figure."""
 
 import numpy as np
 import pytest
@@ -8,14 +8,14 @@ from minigrad.viz import pictures
 
 @pytest.fixture
 def drawn(monkeypatch, tmp_path):
-    """draw(function, ...) -> the figure it saved."""
+    """A function draw(function, ...) that returns the figure which `function` saved."""
     figures, make = [], pictures._figure
 
-    def remembered(*size):
+    def record(*size):
         figures.append(make(*size))
         return figures[-1]
 
-    monkeypatch.setattr(pictures, "_figure", remembered)
+    monkeypatch.setattr(pictures, "_figure", record)
 
     def draw(picture, *arguments, **settings):
         picture(*arguments, path=tmp_path / "picture.png", **settings)
@@ -26,7 +26,7 @@ def drawn(monkeypatch, tmp_path):
 
 
 def rows(*losses, **measured):
-    """fit's rows with these losses; the last has the figures as well."""
+    """Rows as fit makes them, with these losses. The last row also has the measured metrics."""
     made = [{"step": i + 1, "loss": loss} for i, loss in enumerate(losses)]
     made[-1] |= measured
     return made
@@ -55,7 +55,7 @@ def test_a_loss_below_zero_is_drawn_on_a_plain_axis(drawn):
     assert drawn(pictures.curve, rows(1.0, -2.0)).axes[0].get_yscale() == "linear"
 
 
-def test_one_measurement_has_its_figure_beside_it_and_several_have_a_line(drawn):
+def test_a_single_measurement_is_labelled_with_its_value_and_several_make_a_line(drawn):
     alone = drawn(pictures.curve, rows(2.0, 1.0, accuracy=0.5), metric="accuracy").axes[1]
     assert [text.get_text() for text in alone.texts] == ["50.0%"]
     several = drawn(
@@ -68,7 +68,7 @@ def test_one_measurement_has_its_figure_beside_it_and_several_have_a_line(drawn)
     ("metric", "share", "lower"),
     [("bits per character", False, True), ("chrF", False, False), ("exact match", True, False)],
 )
-def test_a_metric_that_falls_when_it_improves_says_so(metric, share, lower, drawn):
+def test_the_label_of_a_metric_says_if_lower_is_better(metric, share, lower, drawn):
     label = (
         drawn(pictures.curve, rows(2.0, 1.0, **{metric: 0.5}), metric=metric, share=share)
         .axes[1]
@@ -83,7 +83,7 @@ def test_an_attention_map_shows_the_whole_line_and_what_a_colour_means(drawn):
         pictures.attention_map, np.full((2, 3, 4), 0.25), "$ 4", ["␣fo", "ur", "end"], title="Layer 2"
     )
     assert figure.get_suptitle() == "Layer 2\n$ 4 → four"
-    assert "share of the attention" in [axes.get_ylabel() for axes in figure.axes]
+    assert "attention weight" in [axes.get_ylabel() for axes in figure.axes]
 
 
 @pytest.mark.parametrize(("count", "tall"), [(5, 700), (27, 950), (65, 1200)])
@@ -95,6 +95,6 @@ def test_many_rows_do_not_make_a_picture_taller_than_a_screen(count, tall, drawn
     assert named[:2] == ["word0", "word1"] if count < 30 else len(named) == 33
 
 
-def test_three_heads_leave_the_fourth_place_empty(drawn):
+def test_three_heads_leave_the_fourth_panel_empty(drawn):
     figure = drawn(pictures.attention_map, np.full((3, 2, 2), 0.5), "ab", list("cd"), title="t")
     assert sum(axes.get_title().startswith("head") for axes in figure.axes) == 3

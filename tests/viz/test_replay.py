@@ -1,4 +1,4 @@
-"""The history once more: values and gradients are the engine's, every share is written down, and nothing is used up."""
+"""Tests of replay: values and gradients equal the engine's, and every share is recorded."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from oracle import leaf, near, same
 
 import minigrad as mg
 import minigrad.nn.functional as F
-from minigrad.viz.page import embedded, page, plain
+from minigrad.viz.page import embed, page, plain
 from minigrad.viz.replay import path_of, replay
 from models.blocks import EncoderLayer
 from models.gpt import GPT
@@ -46,7 +46,7 @@ def test_values_are_those_of_the_forward_pass():
         assert any(value.shape == other.shape and np.array_equal(value, other) for other in kept)
 
 
-def test_every_share_is_written_down():
+def test_every_share_is_recorded():
     x, y = mg.tensor([1.0, 2.0], requires_grad=True), mg.tensor(3.0, requires_grad=True)
     vertices, steps = replay(((x * y + x) ** 2).sum())
     assert [step.vertex.name for step in steps] == ["sum", "square", "add", "multiply"]
@@ -59,7 +59,7 @@ def test_every_share_is_written_down():
     assert [v.kind for v in vertices] == ["leaf", "leaf", "op", "op", "op", "op"]
 
 
-def test_the_history_is_not_used_up_and_nothing_is_left_in_grad():
+def test_replay_does_not_free_the_history_and_does_not_change_grad():
     x = leaf(3)
     y = (x * x).sum()
     replay(y)
@@ -83,7 +83,7 @@ def test_the_module_of_an_op_is_known():
     assert {"", "h.0.attn", "h.0.mlp.c_fc", "ln_f"} <= paths
 
 
-def test_what_has_no_history_or_no_longer_is_a_sentence():
+def test_a_tensor_without_history_or_with_a_freed_one_raises():
     x = leaf(3)
     with pytest.raises(ValueError, match="There is no history to show"):
         replay(x)
@@ -97,9 +97,9 @@ def test_what_has_no_history_or_no_longer_is_a_sentence():
         replay(y)
 
 
-def test_a_checkpointed_part_is_a_sentence():
+def test_a_checkpoint_raises():
     x = leaf(3)
-    with pytest.raises(ValueError, match="A checkpointed part has let its values go"):
+    with pytest.raises(ValueError, match="The values inside a checkpoint were freed"):
         replay(mg.checkpoint(lambda x: x * x, x).sum())
 
 
@@ -112,22 +112,22 @@ def test_a_gradient_to_start_from():
 # ---------------------------------------------------------------- pages
 
 
-def test_data_cannot_end_the_script_it_stands_in():
+def test_data_cannot_end_the_script_that_contains_it():
     text = page("a <b> & c", "<p>hi</p>", {"x": "</script><!-- é"}, "console.log(DATA.x)")
     assert "</script><!--" not in text and "a &lt;b&gt; &amp; c" in text and "é" in text
     assert "http" not in text.replace("http-equiv", "")
 
 
-def test_numbers_become_what_json_can_say():
+def test_data_is_converted_to_json_types():
     assert plain({"a": np.array([1.5, np.nan, np.inf]), 2: np.float32(0.1), "n": np.int64(3)}) == {
         "a": [1.5, "nan", "inf"],
         "2": 0.1,
         "n": 3,
     }
-    assert embedded([1.0, None, True]) == "[1.0,null,true]"
+    assert embed([1.0, None, True]) == "[1.0,null,true]"
 
 
-def test_hooks_change_what_is_shown_as_they_change_what_is_left():
+def test_hooks_change_the_shown_gradient_as_they_change_grad():
     a = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
     a.register_hook(lambda g: g + 1)
     b = a * 2

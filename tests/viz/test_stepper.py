@@ -1,6 +1,6 @@
-"""The stepper: its formulas are true, its numbers are the engine's, and in a real browser it steps, searches and opens modules.
+"""Tests of the stepper: correct formulas, values equal to the engine's, a page that works in a browser.
 
-python tests/viz/test_stepper.py makes the README's picture of it, tutorials/pictures/stepper.png.
+python tests/viz/test_stepper.py makes the README's picture of the stepper, tutorials/pictures/stepper.png.
 """
 
 import json
@@ -27,22 +27,22 @@ from minigrad.viz import stepper
 from minigrad.viz.formulas import formula_of, letters_of, rule_for_reader
 from minigrad.viz.mathml import mathml
 from minigrad.viz.page import plain
-from minigrad.viz.printing import printed
+from minigrad.viz.printing import print_rule
 from minigrad.viz.replay import replay
-from minigrad.viz.stepper import Arrays, as_data, groups_of, page_of, undone
+from minigrad.viz.stepper import Arrays, as_data, describe_unbroadcast, groups_of, page_of
 from models.transformer import Transformer
 
-# ---------------------------------------------------------------- what the pages are made from
+# ---------------------------------------------------------------- helpers
 
 
 def small(x=(1.0, 2.0), y=3.0):
-    """((x y + x)^2).sum(): a value used twice, and one that is repeated."""
+    """((x y + x)^2).sum(): a value used twice, and one that is broadcast."""
     x, y = (mg.tensor(np.array(n), requires_grad=True) for n in (x, y))
     return ((x * y + x) ** 2).sum(), {"x": x, "y": y}
 
 
 def transformer_loss():
-    """The encoder-decoder with one layer and one head, d = 8, n = 4, in all its steps."""
+    """The encoder-decoder with one layer and one head, d = 8, n = 4, under definitions()."""
     mg.manual_seed(0)
     model = Transformer(11, d_model=8, num_heads=1, num_layers=1, d_ff=16, dropout=0.0, max_len=8)
     with mg.definitions():
@@ -51,19 +51,19 @@ def transformer_loss():
 
 
 def data_of(loss, model=None, names=None):
-    """What the script of the page is given."""
+    """The data of the page's script."""
     return json.loads(re.search(r'id="data">(.*?)</script>', page_of(loss, model, names=names), re.S)[1])
 
 
 def numbers(data, at):
-    """An array of the page in its shape."""
+    """An array of the page, with its shape."""
     found = data["arrays"][at]
     return np.array([float(n) for n in found["numbers"]]).reshape(found["shape"])
 
 
 # ---------------------------------------------------------------- formulas
 
-# whose row is for a check; a ufunc of NumPy 2.0 names no module
+# without the rows that only a check uses; a ufunc of NumPy 2.0 has no __module__
 ROWS = [
     (fun, row)
     for fun, row in RULES.items()
@@ -71,7 +71,8 @@ ROWS = [
 ]
 SIGNS = {
     **{graph.name_of(fun): fun for fun in RULES}, "pi": np.pi,
-    "ln": np.log, "log_2": np.log2, "log_10": np.log10, "round": np.rint, "max": np.maximum, "min": np.minimum, "abs": np.abs,
+    "ln": np.log, "log_2": np.log2, "log_10": np.log10, "round": np.rint,
+    "max": np.maximum, "min": np.minimum, "abs": np.abs,
     "T": lambda x: np.swapaxes(x, -1, -2),
 }  # fmt: skip
 COMPUTABLE = [fun for fun, _ in ROWS if is_elementwise(fun) and fun is not np.where] + [
@@ -118,7 +119,7 @@ def test_formulas_are_true(fun):
 
 
 @pytest.mark.parametrize("fun", [fun for fun, _ in ROWS], ids=graph.name_of)
-def test_the_letter_of_the_result_is_no_arguments(fun):
+def test_the_letter_of_the_result_differs_from_those_of_the_arguments(fun):
     shown = rule_for_reader(fun)
     assert shown["result"] not in shown["letters"]
     if shown["value"] and " = " not in formula_of(fun).value:
@@ -144,7 +145,7 @@ def scaled(x, alpha):
     ],
 )  # fmt: skip
 def test_a_rule_is_printed_as_a_formula_or_not_at_all(rule, formula):
-    assert printed(rule, ("g", "y", "x")) == formula
+    assert print_rule(rule, ("g", "y", "x")) == formula
     assert not formula or mathml(formula)
 
 
@@ -152,7 +153,7 @@ def test_where_fills_z_from_x_and_y():
     assert "".join(ElementTree.fromstring(rule_for_reader(np.where)["value"]).itertext()) == "z=c·x+(1−c)·y"
 
 
-def test_formulas_are_mathml_that_a_reader_of_xml_accepts():
+def test_formulas_are_well_formed_mathml():
     for known in (formula_of(fun) for fun, _ in ROWS):
         for text in filter(None, (known.value, *known.to)):
             ElementTree.fromstring(mathml(text))
@@ -168,7 +169,7 @@ def test_formulas_are_mathml_that_a_reader_of_xml_accepts():
         ("d(x_i) = g * [x_i == y]", "(∂L)/(∂xi)=g·[xi=y]"),
     ],
 )
-def test_brackets_stand_where_they_are_needed(text, written):
+def test_brackets_are_set_where_needed(text, written):
     tree = ElementTree.fromstring(mathml(text))
     for fraction in tree.iter("mfrac"):
         for side in fraction:
@@ -176,10 +177,10 @@ def test_brackets_stand_where_they_are_needed(text, written):
     assert "".join(tree.itertext()).replace(")(", ")/(") == written
 
 
-# ---------------------------------------------------------------- what the page is given
+# ---------------------------------------------------------------- the data of the page
 
 
-def test_every_nodes_gradient_on_the_page_is_grads():
+def test_the_gradient_of_every_node_on_the_page_equals_grads():
     model, loss = transformer_loss()
     data, (vertices, _) = data_of(loss, model), replay(loss, model)
     wanted = [(i, v) for i, v in enumerate(vertices) if v.kind == "op" and not isinstance(v.value, tuple)]
@@ -200,7 +201,7 @@ def test_every_nodes_gradient_on_the_page_is_grads():
 
 
 def stand_in(node):
-    """A tensor in that place of the history, for grad to be asked about."""
+    """A tensor with this node, as an argument of grad."""
     tensor = mg.tensor(np.zeros(node.shape, node.dtype))
     tensor.node, tensor._requires_grad = node, True
     return tensor
@@ -216,7 +217,7 @@ def test_shares_add_up_to_the_gradient_and_the_last_is_the_whole():
     assert all(data["nodes"][n]["gradient"] == at for n, at in there.items())
 
 
-def test_a_value_that_stands_twice_among_the_arguments_has_two_shares_with_letters_of_their_own():
+def test_a_value_passed_as_two_arguments_has_two_shares_with_their_own_letters():
     x = leaf(2)
     (step,) = [s for s in data_of((x * x).sum())["steps"] if len(s["shares"]) == 2]
     assert [s["letter"] for s in step["shares"]] == ["x", "y"] and step["shares"][1]["before"] == step[
@@ -224,7 +225,7 @@ def test_a_value_that_stands_twice_among_the_arguments_has_two_shares_with_lette
     ][0]["sent"]
 
 
-def test_where_only_the_second_argument_wants_a_gradient_the_share_has_its_letter_and_formula():
+def test_if_only_the_second_argument_requires_a_gradient_the_share_has_its_letter_and_formula():
     data = data_of((np.ones(2) * leaf(2)).sum())
     (share,) = data["steps"][1]["shares"]
     assert (
@@ -243,20 +244,20 @@ def test_ops_of_several_values_and_of_any_number_of_arguments():
     assert len(split["value"]) == 2 and split["shape"] == "(2, 3) and (2, 3)"
 
 
-def test_how_broadcasting_was_undone_is_said():
-    assert "repeated it 6 times, from (3, 1) to (2, 3, 3)" in undone(
-        (2, 3, 3), (3, 1)
-    ) and "over axes 0, 2" in undone((2, 3, 3), (3, 1))
-    assert "from one number to (2,)" in undone((2,), ()) and "over axis 0" in undone((2,), ())
+def test_the_page_explains_how_broadcasting_was_undone():
+    text = describe_unbroadcast((2, 3, 3), (3, 1))
+    assert "repeated it 6 times, from (3, 1) to (2, 3, 3)" in text and "over axes 0, 2" in text
+    text = describe_unbroadcast((2,), ())
+    assert "from a scalar to (2,)" in text and "over axis 0" in text
 
 
-def test_names_are_the_readers_the_models_or_numbers():
+def test_leaves_are_named_by_the_caller_by_the_model_or_by_number():
     loss, names = small()
     assert [node["label"] for node in data_of(loss, names=names)["nodes"][:2]] == ["x", "y"]
     assert [node["label"] for node in data_of(loss)["nodes"][:2]] == ["leaf 1", "leaf 2"]
 
 
-def test_settings_are_told():
+def test_nodes_show_their_settings():
     data = data_of((leaf(2, 3)[:, 1:].reshape(4) * 0.5).sum(0))
     assert [node["setting"] for node in data["nodes"] if node["kind"] == "op"] == [
         "index=(:, 1:)",
@@ -283,7 +284,7 @@ def test_nan_and_infinities_are_counted():
     )
 
 
-def test_nothing_is_printed_of_what_is_not_finite():
+def test_non_finite_values_cause_no_warning():
     x = mg.tensor(np.array([-1.0, 0.0, 1.0]), requires_grad=True)
     with np.errstate(all="ignore"):
         loss = (x.log() - x.log()).sum()
@@ -293,12 +294,10 @@ def test_nothing_is_printed_of_what_is_not_finite():
     assert data["arrays"][data["nodes"][0]["gradient"]]["strange"] == 1, "inf - inf"
 
 
-def test_of_too_many_numbers_corners_are_shown_and_said():
+def test_of_a_large_array_the_corner_is_shown_with_its_shape():
     arrays = Arrays()
     at = arrays.add(np.arange(90_000.0).reshape(300, 300))
-    assert arrays.add(np.arange(90_000.0).reshape(300, 300)) == at, (
-        "an array that is there already is not kept twice"
-    )
+    assert arrays.add(np.arange(90_000.0).reshape(300, 300)) == at, "an array is stored once"
     found = arrays.data()[at]
     assert (
         found["shape"] == [300, 300]
@@ -321,13 +320,13 @@ class Twice(nn.Module):
         return self.inner(self.inner(x) * x)
 
 
-def test_a_module_that_runs_twice_is_two_groups_so_that_no_group_waits_for_itself():
+def test_a_module_that_runs_twice_is_two_groups_so_that_groups_form_no_cycle():
     model = Twice()
     vertices, _ = replay(model(leaf(1, 2)).sum(), model)
     groups, group_of = groups_of(vertices, model)
     assert [g["path"] for g in groups] == ["", "inner", "inner", "the loss"]
     weight = next(v for v in vertices if v.name == "inner.weight")
-    assert group_of[weight] == 0, "a leaf that both use stands outside of both"
+    assert group_of[weight] == 0, "a leaf used by both groups is outside both"
 
 
 def test_calls_in_a_row_are_one_group_as_the_page_says():
@@ -338,7 +337,7 @@ def test_calls_in_a_row_are_one_group_as_the_page_says():
     assert "called once or several times in a row" in page_of(loss, model)
 
 
-def test_groups_are_the_models_and_each_node_stands_in_one():
+def test_groups_are_the_models_and_each_node_is_in_one():
     model, loss = transformer_loss()
     vertices, _ = replay(loss, model)
     groups, group_of = groups_of(vertices, model)
@@ -350,10 +349,10 @@ def test_groups_are_the_models_and_each_node_stands_in_one():
     assert "encoder" not in {g["path"] for g in groups}, "a list of modules computes nothing"
 
 
-# ---------------------------------------------------------------- sentences
+# ---------------------------------------------------------------- errors
 
 
-def test_a_history_that_is_gone_is_a_sentence(tmp_path):
+def test_a_freed_or_missing_history_raises(tmp_path):
     loss, _ = small()
     loss.backward()
     with refuses(RuntimeError, "used up", "retain_graph=True"):
@@ -364,7 +363,7 @@ def test_a_history_that_is_gone_is_a_sentence(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_a_pass_too_long_for_a_page_is_a_sentence(tmp_path):
+def test_a_pass_too_long_for_a_page_raises(tmp_path):
     x = leaf()
     y = x
     for _ in range(2001):
@@ -373,7 +372,7 @@ def test_a_pass_too_long_for_a_page_is_a_sentence(tmp_path):
         stepper(y, tmp_path / "page.html")
 
 
-def test_the_page_refers_to_nothing_outside_itself_and_leaves_the_history_alone(tmp_path):
+def test_the_page_is_self_contained_and_the_history_is_not_freed(tmp_path):
     loss, names = small()
     text = Path(stepper(loss, tmp_path / "page.html", names=names)).read_text("utf-8")
     assert not re.search(r'(src|href)="(?!data:)', text) and text.count("http") == text.count(
@@ -404,30 +403,30 @@ def transformer_page(tmp_path):
     return stepper(loss, tmp_path / "transformer.html", model)
 
 
-def said(page):
+def description(page):
     return page.inner_text("#says")
 
 
 def test_it_steps_with_keys_and_with_buttons(small_page):
     with opened(small_page) as seen:
         page, press = seen.page, seen.page.keyboard.press
-        assert "The beginning" in said(page)
+        assert "The beginning" in description(page)
         press("ArrowRight")
-        assert "Step 1 of 4, sum" in said(page)
+        assert "Step 1 of 4, sum" in description(page)
         page.click("#next")
-        assert "Step 2 of 4, square" in said(page)
+        assert "Step 2 of 4, square" in description(page)
         press("ArrowLeft")
-        assert "Step 1" in said(page)
+        assert "Step 1" in description(page)
         press("End")
-        assert "The end" in said(page) and page.is_disabled("#next")
+        assert "The end" in description(page) and page.is_disabled("#next")
         press("Home")
-        assert "The beginning" in said(page) and page.is_disabled("#back")
+        assert "The beginning" in description(page) and page.is_disabled("#back")
         press("Space")
         assert page.inner_text("#play") == "❚❚ pause"
         page.wait_for_function("document.getElementById('says').textContent.startsWith('Step 1')")
         page.click("#play")
         page.fill("#slider", "4")
-        assert "Step 4 of 4, multiply" in said(page)
+        assert "Step 4 of 4, multiply" in description(page)
         assert seen.quiet()
 
 
@@ -442,13 +441,13 @@ def test_numbers_on_the_page_are_the_engines(small_page):
         ]
         assert grids[:2] == [[3, 6], [8, 16]], "its value and the gradient that arrived"
         assert grids[2:] == [[24, 48], [8, 16], [24, 48], [32, 64], [8, 32], [40]], (
-            "to x: share, before, share, after; to y: raw, summed"
+            "to x: raw, before, sent, after; to y: raw, sent"
         )
         card = page.inner_text("#card")
         assert (
             "minigrad/engine/rules.py" in card
             and "defvjp(np.multiply" in card
-            and "from (2,) back to one number" in card
+            and "from (2,) back to a scalar" in card
         )
         assert page.locator("#card math").count() == 4
         assert page.locator("#graph .leaf .gradient").all_text_contents() == ["g = [32, 64]", "g = 40"]
@@ -456,7 +455,7 @@ def test_numbers_on_the_page_are_the_engines(small_page):
         assert seen.quiet()
 
 
-def test_every_gradient_that_the_page_shows_for_a_transformer_is_grads(transformer_page):
+def test_the_gradients_on_the_page_of_a_transformer_equal_grads(transformer_page):
     model, loss = transformer_loss()
     expected = dict(
         zip(
@@ -503,16 +502,18 @@ def test_modules_open_and_close_and_steps_enter_them(transformer_page):
         page.fill("#search", "softmax")
         page.fill("#search", "exp cross_attention")
         page.locator("#found button").first.click()
-        assert "exp" in said(page) and drawn("− cross_attention")
+        assert "exp" in description(page) and drawn("− cross_attention")
         page.keyboard.press("PageDown")
         assert "cross_attention" not in page.inner_text("#card h2")
         assert seen.quiet()
 
 
-def test_no_node_lies_upon_another_wherever_one_is(transformer_page):
+def test_no_two_nodes_overlap_at_any_step(transformer_page):
     overlaps = """() => {
         const all = [...document.querySelectorAll("#graph .node > rect")].map(r => r.getBBox());
-        return all.flatMap((a, i) => all.slice(i + 1).filter(b => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height)).length;
+        const overlap = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width
+            && a.y < b.y + b.height && b.y < a.y + a.height;
+        return all.flatMap((a, i) => all.slice(i + 1).filter(b => overlap(a, b))).length;
     }"""
     with opened(transformer_page) as seen:
         for step in range(0, seen.page.evaluate("END"), 9):
@@ -521,36 +522,38 @@ def test_no_node_lies_upon_another_wherever_one_is(transformer_page):
         assert seen.quiet()
 
 
-def test_a_leaf_is_looked_at_by_a_click_and_by_the_keyboard(small_page):
+def test_a_leaf_is_selected_by_a_click_and_by_the_keyboard(small_page):
     with opened(small_page) as seen:
         page = seen.page
         page.locator("#graph .leaf").first.click()
-        assert "x: a leaf" in said(page) and "From 2 steps, added up" in page.inner_text("#card")
+        assert "x: a leaf" in description(page) and "From 2 steps, added up" in page.inner_text("#card")
         page.keyboard.press("ArrowRight")
-        assert "Step 1" in said(page)
+        assert "Step 1" in description(page)
         page.keyboard.press("/")
         page.keyboard.type("y")
         page.keyboard.press("Enter")
-        assert "multiply" in said(page) or "y: a leaf" in said(page)
+        assert "multiply" in description(page) or "y: a leaf" in description(page)
         assert seen.quiet()
 
 
 PLACEHOLDER = """(() => {
-    const field = document.getElementById("search"), style = getComputedStyle(field), pen = document.createElement("canvas").getContext("2d");
+    const field = document.getElementById("search"), style = getComputedStyle(field);
+    const pen = document.createElement("canvas").getContext("2d");
     pen.font = style.font;
-    return field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - pen.measureText(field.placeholder).width;
+    const inside = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    return inside - pen.measureText(field.placeholder).width;
 })()"""
 
 
 @pytest.mark.parametrize("width", (1280, 820, 360))
-def test_what_the_search_field_says_fits_into_it(small_page, width):
+def test_the_placeholder_of_the_search_field_fits_into_it(small_page, width):
     with opened(small_page, width, 740) as seen:
         assert seen.page.evaluate(PLACEHOLDER) > 16  # pixels left, for other fonts
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("dark", (False, True))
-def test_on_a_telephone_nothing_is_wider_than_the_window(transformer_page, dark):
+def test_on_a_phone_nothing_is_wider_than_the_window(transformer_page, dark):
     with opened(transformer_page, 360, 740, dark) as seen:
         for step in (0, 20, 60):
             seen.page.evaluate(f"go({step})")
@@ -558,7 +561,7 @@ def test_on_a_telephone_nothing_is_wider_than_the_window(transformer_page, dark)
         assert seen.quiet()
 
 
-def test_a_long_name_is_cut_on_its_node_and_wraps_beside_it(tmp_path):
+def test_a_long_name_is_shortened_on_its_node_and_wraps_in_the_panel(tmp_path):
     loss, names = small()
     name = "x" * 500 + "y" * 500
     with opened(stepper(loss, tmp_path / "long.html", names={name: names["x"]}), 360, 740) as seen:
@@ -569,7 +572,7 @@ def test_a_long_name_is_cut_on_its_node_and_wraps_beside_it(tmp_path):
         for step in range(5):
             page.evaluate(f"go({step})")
             assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        page.evaluate(f"look({page.evaluate('nodes.findIndex(node => node.label.length > 100)')})")
+        page.evaluate(f"select({page.evaluate('nodes.findIndex(node => node.label.length > 100)')})")
         assert (
             name in page.inner_text("#card h2")
             and page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -577,7 +580,7 @@ def test_a_long_name_is_cut_on_its_node_and_wraps_beside_it(tmp_path):
         assert seen.quiet()
 
 
-def test_nan_is_shown_plainly(tmp_path):
+def test_nan_is_marked(tmp_path):
     x = mg.tensor(np.array([-1.0, 0.0, 1.0]), requires_grad=True)
     with np.errstate(all="ignore"):
         page = stepper(x.log().sum(), tmp_path / "nan.html")
@@ -589,7 +592,7 @@ def test_nan_is_shown_plainly(tmp_path):
         assert seen.quiet()
 
 
-def test_large_arrays_are_heat_maps_that_can_be_read(tmp_path):
+def test_large_arrays_are_heat_maps_whose_elements_can_be_read(tmp_path):
     x = leaf(20, 30)
     with opened(stepper((x * x).sum(), tmp_path / "map.html")) as seen:
         page = seen.page
@@ -599,7 +602,7 @@ def test_large_arrays_are_heat_maps_that_can_be_read(tmp_path):
             "#card .hover >> nth=0"
         )
         page.locator("#card summary:has-text('as numbers')").first.click()
-        # a <details> says that it opened a moment later
+        # a <details> fires its toggle event a moment later
         page.wait_for_function("document.querySelectorAll('#card .grid tr').length === 20")
         assert seen.quiet()
 
@@ -608,7 +611,7 @@ def test_large_arrays_are_heat_maps_that_can_be_read(tmp_path):
 
 
 def picture(out):
-    """The division inside a softmax, in the cross-attention of the small Transformer: two shares, one of them summed."""
+    """Take a screenshot of the division of a softmax, in cross-attention: two shares, one of them summed."""
     model, loss = transformer_loss()
     data = as_data(*replay(loss, model), model, {})
     inside = [data["groups"][data["nodes"][s["node"]]["group"]]["path"] for s in data["steps"]]

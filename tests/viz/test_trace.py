@@ -1,4 +1,7 @@
-"""The forward trace: every step, in order, counted right. Answers three of the lesson's questions by counting."""
+"""Tests of the forward trace: every step, in order, with correct counts.
+
+Three questions of the lesson are answered by counting.
+"""
 
 import json
 import re
@@ -105,14 +108,15 @@ def test_the_tree_collapses(gpt):
 
 
 def titles(text):
-    """What stands in the first column, down to the legend."""
+    """The first column of a trace, down to the legend."""
     return [re.match(r" *\S+( \S+)*", line).group() for line in text.split("\n\n")[0].splitlines()[1:]]
 
 
 def test_the_module_asked_for_is_the_root_and_depth_counts_from_it(gpt):
     trace = viz.trace_forward(gpt, np.array([[1, 2, 3]]))
     part = trace["h.1"]
-    assert titles(part.text(1)) == ["h.1 Block", "  ln_1 LayerNorm", "  attn CausalSelfAttention", "  · add", "  ln_2 LayerNorm", "  mlp MLP", "  · add"]  # fmt: skip
+    inside = ["ln_1 LayerNorm", "attn CausalSelfAttention", "· add", "ln_2 LayerNorm", "mlp MLP", "· add"]
+    assert titles(part.text(1)) == ["h.1 Block", *("  " + title for title in inside)]
     assert titles(part["h.1.mlp"].text(1))[:2] == ["h.1.mlp MLP", "  c_fc Linear"]
     assert titles(trace["h"].text(1)) == ["h ModuleList", "  0 Block", "  1 Block"]
     own = next(line for line in part.text(1).splitlines() if line.startswith("h.1 "))
@@ -145,7 +149,7 @@ def test_a_module_that_runs_twice_is_two_rows_and_says_so():
     ]
 
 
-def test_what_comes_in_is_data_no_parameter_and_no_table():
+def test_the_input_shown_is_the_data_not_a_parameter_or_a_table():
     layer = PositionalEncoding(8, max_len=10)
     model = nn.Sequential(layer)
     trace = viz.trace_forward(model, mg.randn(1, 3, 8))
@@ -173,7 +177,7 @@ def test_the_table_explains_itself(gpt):
     text = viz.trace_forward(gpt, np.array([[1, 2, 3]])).text(1)
     assert all(
         word in text
-        for word in ("· is one op", "No FLOPs", "No bytes", "1 among the inputs", "-inf", "definitions")
+        for word in ("· is one op", "No FLOPs", "No bytes", "Input 1: a scalar", "-inf", "definitions")
     )
 
 
@@ -183,7 +187,7 @@ def test_dropout_is_among_the_steps_in_training_only():
     assert len(training) > len(viz.trace_forward(model.eval(), np.array([[1, 2]])))
 
 
-def test_a_tied_weight_is_found_at_both_its_places(gpt):
+def test_a_tied_weight_is_found_at_both_its_uses(gpt):
     trace = viz.trace_forward(gpt, np.array([[1, 2, 3]]))
     assert [step.op for step in trace.steps if "wte.weight" in step.weights] == [
         "getitem",
@@ -195,7 +199,8 @@ def test_a_tied_weight_is_found_at_both_its_places(gpt):
 def test_rows_are_plain_data(gpt):
     rows = json.loads(json.dumps(viz.trace_forward(gpt, np.array([[1, 2]])).rows()))
     assert rows[0] | {"mean": 0, "std": 0} == {
-        "module": "wte", "op": "getitem", "inputs": [[11, 8], [1, 2]], "weights": ["wte.weight", ""], "output": [1, 2, 8],
+        "module": "wte", "op": "getitem", "inputs": [[11, 8], [1, 2]], "weights": ["wte.weight", ""],
+        "output": [1, 2, 8],
         "dtype": "float32", "parameters": 88, "flops": 0, "bytes": 64, "mean": 0, "std": 0,
     }  # fmt: skip
 
@@ -208,7 +213,7 @@ def test_what_is_kept_for_backward():
     assert viz.kept_for_backward(x) == 0
 
 
-def test_a_module_that_did_not_run_is_a_sentence(gpt):
+def test_asking_for_a_module_that_did_not_run_raises(gpt):
     with pytest.raises(
         KeyError, match=r"no step ran in a module 'h.7'; the outermost ones are wte, wpe, h.0, h.1, ln_f"
     ):
@@ -223,7 +228,7 @@ def test_tracing_does_not_change_the_result(gpt):
         assert np.array_equal(found[0].data, gpt(x).data)
 
 
-def test_the_door_shows_a_recipe_and_one_of_its_modules(capsys):
+def test_the_command_shows_a_recipe_and_one_of_its_modules(capsys):
     assert main(["dates", "--module", "decoder.1.cross_attention", "--depth", "all"]) == 0
     out = capsys.readouterr().out
     assert (
@@ -237,7 +242,7 @@ def test_the_door_shows_a_recipe_and_one_of_its_modules(capsys):
     assert rows[0]["output"][0] == 2 and {"wte", "h.0.attn", "the loss"} <= {row["module"] for row in rows}
 
 
-def test_a_whole_model_says_what_it_keeps_and_promises_nothing_of_kernels(capsys):
+def test_the_report_on_a_whole_model_says_what_backward_keeps(capsys):
     assert main(["dates", "--set", "model=lstm", "--set", "d_model=16"]) == 0
     out = capsys.readouterr().out
     kept, definitions = re.search(
@@ -248,7 +253,7 @@ def test_a_whole_model_says_what_it_keeps_and_promises_nothing_of_kernels(capsys
 
 
 @pytest.mark.parametrize("arguments", [["--pairs", "p.tsv"], ["--set", "pairs=p.tsv"]])
-def test_translate_is_given_its_pairs(arguments, tmp_path, monkeypatch, capsys):
+def test_translate_takes_a_file_of_pairs(arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     lines = [f"{a} {b} {c}.\t{c} {b} {a}!" for a in "abcdefgh" for b in "ijklmn" for c in "opqrs"]
     (tmp_path / "p.tsv").write_text("\n".join(lines))
@@ -279,7 +284,7 @@ def test_a_run_is_traced_as_it_trains(tmp_path, capsys):
     assert "Dropout" in capsys.readouterr().out
 
 
-def test_what_comes_after_the_model_is_the_loss(capsys):
+def test_steps_after_the_model_are_the_loss(capsys):
     assert main(["dates"]) == 0
     *_, last = titles(capsys.readouterr().out)
     assert last == "the loss"
@@ -297,6 +302,6 @@ def test_what_comes_after_the_model_is_the_loss(capsys):
     (["dates", "--set", "depth=3"], "--set takes NAME=VALUE"),
     (["dates", "--batch-size", "0"], "--batch-size needs a whole number from 1"),
 ])  # fmt: skip
-def test_what_cannot_be_followed_is_a_sentence(arguments, sentence, capsys):
+def test_wrong_arguments_are_reported_in_one_line(arguments, sentence, capsys):
     assert main(arguments) == 2
     assert sentence in capsys.readouterr().err
