@@ -1,1 +1,1 @@
-"""Speed and memory of minigrad beside PyTorch and others: `python -m benchmarks`. Knows how to measure; promises nothing."""
+"""Measure speed and memory of minigrad, PyTorch and other libraries: `python -m benchmarks`."""

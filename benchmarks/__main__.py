@@ -1,9 +1,10 @@
-"""python -m benchmarks [JOB ...]: measure our steps beside others', in turns. Knows the command line.
+"""python -m benchmarks [JOB ...]: measure steps of minigrad and other libraries in turns.
 
-python -m benchmarks where [JOB]: where the time of one of our steps goes (where.py)
-python -m benchmarks learn FILE: a GPT learns a text, by minigrad and by PyTorch in turns (learn.py)
-python -m benchmarks.long_text, python -m benchmarks.distributed: a text of 1,000 MB; several processes (commands of their own)
-python -m benchmarks write PAGE JSON ...: put what was measured into a page (tables.py)
+python -m benchmarks where [JOB]: profile one of our steps, op by op (where.py)
+python -m benchmarks learn FILE: train a GPT on a text, by minigrad and by PyTorch in turns (learn.py)
+python -m benchmarks write PAGE JSON ...: write the tables of results into a page (tables.py)
+python -m benchmarks.long_text: measure a text of 1,000 MB
+python -m benchmarks.distributed: measure several processes
 """
 
 import argparse
@@ -17,7 +18,7 @@ from fnmatch import fnmatch
 
 from benchmarks import machine, measure, tables
 
-JOBS = {  # name -> the file that has its cases
+JOBS = {  # name -> the module with its cases
     "reference": "benchmarks.gpt",
     "tiny": "benchmarks.gpt",
     "small": "benchmarks.gpt",
@@ -54,12 +55,12 @@ def compare(words):
     options = parse(words)
     for name in machine.unset_misleading():
         print(
-            f"{name} was set; unset it for benchmarks. The measured processes run without it.",
+            f"{name} is set and would distort the figures; the measured processes run without it.",
             file=sys.stderr,
         )
     if importlib.util.find_spec("threadpoolctl") is None:
         print(
-            "Giving all sides the same threads needs threadpoolctl: pip install threadpoolctl",
+            "Benchmarks need threadpoolctl to give all sides the same threads: pip install threadpoolctl",
             file=sys.stderr,
         )
         return 1
@@ -71,7 +72,7 @@ def compare(words):
 
 
 def command(words):
-    """What was said, without the name of the file that the reader does not have."""
+    """Rebuild the command line, without the name of the JSON file, which the reader does not have."""
     words = [
         word
         for word, before in zip(words, ["", *words])
@@ -88,7 +89,11 @@ def parse(argv):
         "jobs", nargs="*", metavar="JOB", help=f"what to measure: {', '.join(JOBS)} (default: all)"
     )
     parser.add_argument(
-        "--threads", type=positive, nargs="+", default=[1], help="for each side (default: 1); several in turn"
+        "--threads",
+        type=positive,
+        nargs="+",
+        default=[1],
+        help="threads of each side (default: 1); several values are measured in turn",
     )
     parser.add_argument("--rounds", type=positive, help="turns of each side (default: the job's, mostly 15)")
     parser.add_argument(
@@ -98,9 +103,9 @@ def parse(argv):
         "--sides",
         nargs="+",
         metavar="NAME",
-        help="only these beside ours, such as torch or 'torch*' (default: all)",
+        help="compare with these sides only, such as torch or 'torch*' (default: all)",
     )
-    parser.add_argument("--json", metavar="FILE", help="write everything that was measured to this file")
+    parser.add_argument("--json", metavar="FILE", help="write all measurements to this file")
     parser.add_argument(
         "--tiny", action="store_true", help="small sizes, to try the command; the figures mean nothing"
     )
@@ -112,15 +117,18 @@ def parse(argv):
 
 
 def positive(text):
-    """A whole number from 1."""
+    """Parse a positive integer."""
     number = int(text) if text.isdigit() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"needs a whole number from 1, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
     return number
 
 
 def measure_all(options, report):
-    """All jobs, one case after the other, into report["results"], saved after each; returns how many were refused, and says why."""
+    """Measure all jobs into report["results"], which is saved after each case.
+
+    Returns the number of refused cases, and prints why they were refused.
+    """
     refused = 0
     for job in options.jobs or JOBS:
         for case in importlib.import_module(JOBS[job]).cases(job, options.tiny):
@@ -141,14 +149,17 @@ def measure_all(options, report):
 
 
 def choose(case, patterns):
-    """The case with our side and those whose name fits one of the patterns, or all; says which of them are not installed."""
+    """Reduce a case to our side and those that match a pattern (None: all).
+
+    Prints which are not installed.
+    """
     ours, *others = case.sides
     others = [
         s for s in others if patterns is None or any(fnmatch(s.name.lower(), p.lower()) for p in patterns)
     ]
     for side in others:
         if not side.is_installed():
-            print(f"{case.name}: without {side.name}, which is not installed", file=sys.stderr)
+            print(f"{case.name}: skipping {side.name}, which is not installed", file=sys.stderr)
     return replace(case, sides=(ours, *others))
 
 

@@ -1,4 +1,4 @@
-"""What is measured: a Case is one piece of work, a Side one library's way of doing it. Knows no library and no clock."""
+"""Describe what is measured: a Case is a piece of work, a Side is one library's implementation of it."""
 
 import importlib.util
 from collections.abc import Callable
@@ -7,19 +7,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Side:
-    """build() prepares everything that is not timed and returns step; step(number) does the work of that number and returns
-    a figure (the loss) by which the sides are known to do the same. `build` must pickle: it runs in another process."""
+    """One library's implementation of a case.
+
+    build() prepares everything that is not timed and returns step. step(number) does the work of that number
+    and returns a figure, the loss, which shows that the sides do the same work. `build` must pickle, because
+    it runs in another process.
+    """
 
     name: str
     build: Callable
-    # the module without which this side cannot run; what its import takes is not the work's memory
+    # the module that this side needs; the memory of its import does not count as memory of the work
     needs: str = "minigrad"
-    checked: bool = True  # False where there is no figure: matrix products alone
-    # left out, with a sentence, where it cannot be built: a compiler that is not there
-    may_fail: bool = False
-    fewest_threads: int = 1  # left out where there are fewer
-    # its library cannot be told how many threads to use, so its process gets that many cores
-    pinned: bool = False
+    checked: bool = True  # False if there is no figure to compare: matrix products alone
+    may_fail: bool = False  # True: skipped with a message if it cannot be built, as without a compiler
+    fewest_threads: int = 1  # skipped with fewer threads
+    pinned: bool = (
+        False  # True: the library has no thread setting, so its process is limited to as many cores
+    )
 
     def is_installed(self):
         return importlib.util.find_spec(self.needs) is not None
@@ -27,9 +31,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Case:
-    """The first side is ours; ratios are ours / theirs. A step may hold many units, such as the 1,000 operations of a chain.
+    """A piece of work and its sides. The first side is ours; ratios are ours / theirs.
 
-    Long steps are taken fewer times: `steps` timed ones in a turn, `rounds` turns, `checked` steps whose losses must agree.
+    A step may consist of many units, such as the 1,000 operations of a chain. A turn has `steps` timed steps,
+    each side has `rounds` turns, and the losses of `checked` steps must agree. Cases with long steps have
+    fewer.
     """
 
     name: str
@@ -38,9 +44,9 @@ class Case:
     units: int = 1
     rounds: int = 15
     steps: int = 20
-    warm: int = 2  # steps at the start of each turn that are not timed: they bring caches and threads back
+    warm: int = 2  # untimed steps at the start of each turn, which warm up caches and threads
     checked: int = 20
     tolerance: float = 1e-4  # of the losses, absolute and relative
 
 
-GEMMS = "GEMMs alone"  # the side that does a step's matrix products and nothing else: the limit of all others
+GEMMS = "GEMMs alone"  # the side that computes only the matrix products of a step: the limit of all others

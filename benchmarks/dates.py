@@ -1,7 +1,7 @@
-"""The job `dates`: a training step of the default run, the encoder-decoder that reads dates. Knows both sides' steps; the
-PyTorch model stands in torch_transformer.py.
+"""The job `dates`: a training step of the default run, the encoder-decoder that reads dates.
 
-Both start from the same weights (our model's, at one seed) and see the same batches, built beforehand.
+Both sides start from the same weights (our model's, at one seed) and see the same batches, built beforehand.
+The PyTorch model is in torch_transformer.py.
 """
 
 from functools import partial
@@ -14,7 +14,7 @@ from models.recipes.dates import MAX_LENGTH, VOCABULARY, Dates
 from models.recipes.encoder_decoder import PAD
 
 CLIP = 1.0
-BATCHES = 64  # that many are built; later steps begin again with the first
+BATCHES = 64  # batches built beforehand; later steps repeat them
 TINY = dict(batch_size=4, d_model=16, layers=1, heads=2, d_ff=32)
 
 
@@ -30,8 +30,11 @@ def cases(job="dates", tiny=False):
     ]  # fmt: skip
 
 
-def setting_out(settings):
-    """(recipe, model, optimizer, rate, batches), the same in every process; rate(step) is the recipe's schedule."""
+def set_up(settings):
+    """Build (recipe, model, optimizer, rate, batches), equal in every process.
+
+    rate(step) is the recipe's schedule.
+    """
     manual_seed(0)
     recipe = Dates({**settings, "dropout": 0.0})
     model = recipe.model()
@@ -41,14 +44,14 @@ def setting_out(settings):
 
 
 def set_rate(optimizer, rate):
-    """The learning rate of a step. It is not the schedulers that are compared, so both sides do it like this."""
+    """Set the learning rate of a step. Both sides do it like this, because schedulers are not compared."""
     for group in optimizer.param_groups:
         group["lr"] = rate
 
 
 def ours(settings):
     keep_freed_memory()  # as the trainer does
-    recipe, model, optimizer, rate, batches = setting_out(settings)
+    recipe, model, optimizer, rate, batches = set_up(settings)
     parameters = list(model.parameters())
 
     def step(number):
@@ -64,7 +67,11 @@ def ours(settings):
 
 
 def torch_step(settings, tuned=False, **how):
-    """PyTorch eager, as one writes it. tuned: its freed memory kept as ours is; `how` goes to its AdamW (nothing: its default, one tensor after the other)."""
+    """Build the step of PyTorch eager, as its users write it.
+
+    tuned  True: keep freed memory, as ours does
+    how    arguments of its AdamW; without any it updates one tensor at a time
+    """
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -72,7 +79,7 @@ def torch_step(settings, tuned=False, **how):
 
     if tuned:
         keep_freed_memory()
-    recipe, our_model, our_optimizer, rate, batches = setting_out(settings)
+    recipe, our_model, our_optimizer, rate, batches = set_up(settings)
     s = recipe.settings
     model = Transformer(VOCABULARY, s["d_model"], s["heads"], s["layers"], s["d_ff"], MAX_LENGTH, PAD)
     model.load_state_dict(weights_of(our_model))

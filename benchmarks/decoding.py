@@ -1,5 +1,6 @@
-"""The job `decoding`: 64 tokens from the reference model, one after another, each the likeliest, with a cache of keys and values.
-Knows our models.decoding and a cache for torch_gpt.py, preallocated as ours is.
+"""The job `decoding`: greedy decoding of 64 tokens with the reference model and a cache of keys and values.
+
+The cache of the PyTorch side, in torch_gpt.py, is preallocated as ours is.
 """
 
 from functools import partial
@@ -11,7 +12,7 @@ from benchmarks.case import Case, Side
 from minigrad.machine import keep_freed_memory
 from models import decoding
 
-PROMPTS = 16  # steps begin with one of so many first tokens
+PROMPTS = 16  # number of different first tokens
 
 
 def cases(job="decoding", tiny=False):
@@ -26,7 +27,7 @@ def cases(job="decoding", tiny=False):
 
 
 def figure(tokens):
-    """A number that tells one list of tokens from another."""
+    """A number that distinguishes one list of tokens from another."""
     return float(np.dot(tokens, np.arange(1, len(tokens) + 1))) / len(tokens)
 
 

@@ -1,12 +1,13 @@
-"""GPT as functions of a dict of arrays, for libraries that differentiate functions and have no modules: JAX, HIPS autograd.
-Knows the names of our parameters. `np` is the library's own NumPy.
+"""GPT as functions of a dict of arrays, for libraries that differentiate functions: JAX and HIPS autograd.
+
+`np` is the library's own NumPy. The parameters have the names of ours.
 """
 
 import math
 
 
 def loss(np, p, tokens, following, size):
-    """The mean cross-entropy of tokens (B, T) and the ones that follow."""
+    """The mean cross-entropy of the predictions for tokens (B, T) and the tokens that follow (B, T)."""
     return cross_entropy(
         np, logits(np, p, tokens, size).reshape(-1, p["wte.weight"].shape[0]), following.reshape(-1)
     )
@@ -49,18 +50,19 @@ def cross_entropy(np, logits, targets):
 # ---------------------------------------------------------------- clipping and AdamW
 
 
-def clipped(np, gradients, longest):
+def clip(np, gradients, max_norm):
     norm = np.sqrt(sum(np.sum(g * g) for g in gradients.values()))
-    scale = np.minimum(1.0, longest / (norm + 1e-6))
+    scale = np.minimum(1.0, max_norm / (norm + 1e-6))
     return {name: g * scale for name, g in gradients.items()}
 
 
 def adamw(np, p, gradients, m, v, t, lr, betas, decay=0.0, eps=1e-8):
-    """New (p, m, v) after step t (from 1); matrices are decayed."""
+    """Compute (p, m, v) after step t, counted from 1. Weight decay applies to matrices only."""
     m = {name: betas[0] * m[name] + (1 - betas[0]) * g for name, g in gradients.items()}
     v = {name: betas[1] * v[name] + (1 - betas[1]) * g * g for name, g in gradients.items()}
     new = {}
     for name, x in p.items():
-        kept = x * (1 - lr * decay) if x.ndim > 1 else x
-        new[name] = kept - lr / (1 - betas[0] ** t) * m[name] / (np.sqrt(v[name] / (1 - betas[1] ** t)) + eps)
+        decayed = x * (1 - lr * decay) if x.ndim > 1 else x
+        rms = np.sqrt(v[name] / (1 - betas[1] ** t))
+        new[name] = decayed - lr / (1 - betas[0] ** t) * m[name] / (rms + eps)
     return new, m, v

@@ -1,8 +1,8 @@
-"""The jobs `reference`, `tiny`, `small` and `large`: a training step of a GPT. Knows the sizes, the settings, and the step of
-each library; PyTorch's model stands in torch_gpt.py, the one for libraries without modules in functional_gpt.py.
+"""The jobs `reference`, `tiny`, `small` and `large`: a training step of a GPT.
 
-All start from the weights of our model at one seed and see the same windows of Python's manual, its characters folded into
-65 tokens: a text that can be learned, so that losses which agree say something.
+All sides start from the weights of our model at one seed and see the same windows of Python's manual, whose
+characters are mapped to 65 tokens. The text can be learned, so equal losses are evidence of equal work.
+PyTorch's model is in torch_gpt.py, that of libraries without modules in functional_gpt.py.
 """
 
 from functools import partial
@@ -21,7 +21,7 @@ from minigrad.training.threads import Sharing
 from models.gpt import GPT
 from models.recipes.text import manual, windows
 
-SIZES = {  # reference is nanoGPT's recipe for a processor without graphics card
+SIZES = {  # reference is nanoGPT's recipe for a CPU
     "reference": dict(layers=4, heads=4, d_model=128, context=64, batch=12),
     "tiny": dict(layers=1, heads=2, d_model=32, context=16, batch=16),
     "small": dict(layers=2, heads=4, d_model=64, context=32, batch=64),
@@ -29,7 +29,7 @@ SIZES = {  # reference is nanoGPT's recipe for a processor without graphics card
 }
 TRIAL = dict(layers=2, heads=2, d_model=16, context=8, batch=2)  # for --tiny
 VOCABULARY = 65
-BATCHES = 64  # that many are built; later steps begin again with the first
+BATCHES = 64  # batches built beforehand; later steps repeat them
 LR, WARMUP, BETAS, DECAY, CLIP = 1e-3, 100, (0.9, 0.99), 0.1, 1.0
 
 
@@ -45,7 +45,7 @@ def cases(name, tiny=False):
         Side("JAX", partial(jax_step, size), "jax", pinned=True),
         Side(GEMMS, partial(gemms, size), checked=False),
     )
-    if name == "reference" and not tiny:  # it compiles for a minute
+    if name == "reference" and not tiny:  # compiling takes a minute
         sides += (
             Side(
                 "torch compiled", partial(torch_step, size, fused=True, compiled=True), "torch", may_fail=True
@@ -57,7 +57,7 @@ def cases(name, tiny=False):
     return [Case(name, sides, **long)]
 
 
-# ---------------------------------------------------------------- what all sides share
+# ---------------------------------------------------------------- common to all sides
 
 
 def our_model(size):
@@ -69,12 +69,12 @@ def our_model(size):
 
 
 def our_weights(size):
-    """{name: array} of our model at its first values."""
+    """Initialize our model and return its parameters as {name: array}."""
     return {name: p.data for name, p in our_model(size).named_parameters()}
 
 
 def all_batches(size):
-    """[(tokens (B, T), the ones that follow (B, T))], the same in every process."""
+    """Build [(tokens (B, T), tokens that follow (B, T))], equal in every process."""
     text = (
         np.frombuffer(manual().encode("ascii", "replace"), np.uint8)[:100_000].astype(np.int64) % VOCABULARY
     )
@@ -97,7 +97,7 @@ def set_rate(optimizer, number):
 
 
 class Windows(Recipe):
-    """The loss as the trainer knows it."""
+    """The loss as a recipe, which is what Sharing takes."""
 
     def loss(self, model, batch):
         tokens, following = batch
@@ -105,7 +105,10 @@ class Windows(Recipe):
 
 
 def ours(size, sharing=False, dtype=np.float32, keep_memory=True):
-    """sharing: threads share each batch, as `train --threads 2 --share batch` has it; else each matrix product."""
+    """Build our step.
+
+    sharing  True: threads share each batch, as in `train --threads 2 --share batch`; else each matrix product
+    """
     if keep_memory:
         keep_freed_memory()  # as the trainer does
     recipe, shared = Windows({}), []
@@ -121,7 +124,7 @@ def ours(size, sharing=False, dtype=np.float32, keep_memory=True):
         batch = batches[number % BATCHES]
         optimizer.zero_grad()
         if sharing:
-            if not shared:  # not before the first step: until then the threads are being counted out
+            if not shared:  # at the first step, because the number of threads is not set before
                 shared.append(Sharing(machine.blas()["num_threads"]).__enter__())
             loss = shared[0].backward(recipe, model, batch)
         else:
@@ -135,8 +138,12 @@ def ours(size, sharing=False, dtype=np.float32, keep_memory=True):
 
 
 def torch_step(size, fused=None, tuned=False, manual=False, compiled=False):
-    """PyTorch, eager if not compiled. fused: its fastest AdamW; tuned: its freed memory kept as ours is; manual: attention step
-    by step."""
+    """Build the step of PyTorch, eager by default.
+
+    fused   True: its fastest AdamW
+    tuned   True: keep freed memory, as ours does
+    manual  True: unfused attention
+    """
     import torch
 
     from benchmarks import torch_gpt
@@ -152,7 +159,7 @@ def torch_step(size, fused=None, tuned=False, manual=False, compiled=False):
     ]
     if compiled:
         model = torch.compile(model)
-        model(batches[0][0]).sum().backward()  # compiles, or says what is missing
+        model(batches[0][0]).sum().backward()  # compiles, or raises
 
     def step(number):
         set_rate(optimizer, number)
@@ -171,7 +178,7 @@ def torch_step(size, fused=None, tuned=False, manual=False, compiled=False):
 
 
 def jax_step(size):
-    """The whole step, from loss to new weights, compiled as one function that may reuse its arguments' memory."""
+    """Build the step of JAX, compiled as one function that may reuse the memory of its arguments."""
     import jax
     import jax.numpy as jnp
 
@@ -182,9 +189,7 @@ def jax_step(size):
     @partial(jax.jit, donate_argnums=0)
     def train(state, batch, t, lr):
         loss, gradients = losses_and_gradients(state[0], *batch)
-        return loss, gpt.adamw(
-            jnp, state[0], gpt.clipped(jnp, gradients, CLIP), *state[1:], t, lr, BETAS, DECAY
-        )
+        return loss, gpt.adamw(jnp, state[0], gpt.clip(jnp, gradients, CLIP), *state[1:], t, lr, BETAS, DECAY)
 
     state = [
         (
@@ -219,7 +224,7 @@ def hips_step(size):
         p, m, v = state[0]
         loss, gradients = losses_and_gradients(p, *batches[number % BATCHES])
         state[0] = gpt.adamw(
-            np, p, gpt.clipped(np, gradients, CLIP), m, v, number + 1, rate(number), BETAS, DECAY
+            np, p, gpt.clip(np, gradients, CLIP), m, v, number + 1, rate(number), BETAS, DECAY
         )
         return float(loss)
 
@@ -230,7 +235,7 @@ def hips_step(size):
 
 
 def products(size):
-    """The matrix products of a forward pass, as (left shape, right shape, how often)."""
+    """List the matrix products of a forward pass as (left shape, right shape, count)."""
     B, T, C, H = size["batch"], size["context"], size["d_model"], size["heads"]
     N, D = B * T, C // H
     linear = [((N, C), (C, out)) for out in (3 * C, C, 4 * C)] + [((N, 4 * C), (4 * C, C))]
@@ -239,7 +244,7 @@ def products(size):
 
 
 def gemms(size):
-    """A step's matrix products and nothing else, into arrays that are already there: x @ w, and backward g @ w^T and x^T @ g."""
+    """Build a step of matrix products only, into preallocated arrays: x @ w, then g @ w^T and x^T @ g."""
     rng = np.random.default_rng(0)
     work = []
     for left, right, count in products(size):

@@ -1,5 +1,7 @@
-"""The job `gradcheck`: how long it takes to check the gradients of a pre-norm block, 3,280 parameters in float64, entry by entry
-and along random directions. Knows our checker and PyTorch's; every check must pass.
+"""The job `gradcheck`: check the gradients of a pre-norm block, 3,280 parameters in float64, by our checker
+and PyTorch's.
+
+The check runs element by element and along random directions. Every check must pass.
 """
 
 from functools import partial
@@ -16,7 +18,8 @@ SIZE, TRIAL = (
     dict(width=16, heads=2, d_ff=64, rows=2, length=4),
     dict(width=4, heads=2, d_ff=4, rows=1, length=2),
 )
-ONCE = dict(steps=1, warm=0, checked=1, rounds=5)  # entry by entry it is a matter of seconds
+ONCE = dict(steps=1, warm=0, checked=1, rounds=5)  # a check element by element takes seconds
+FEW = dict(steps=3, warm=1, checked=1)
 
 
 def cases(job="gradcheck", tiny=False):
@@ -26,12 +29,12 @@ def cases(job="gradcheck", tiny=False):
             Side("minigrad", partial(ours, size, fast)),
             Side("torch", partial(torch_step, size, fast), "torch"),
         ), unit="check", **often)
-        for how, fast, often in (("entries", False, ONCE), ("directions", True, dict(steps=3, warm=1, checked=1)))
+        for how, fast, often in (("entries", False, ONCE), ("directions", True, FEW))
     ]  # fmt: skip
 
 
-def setting_out(size):
-    """Our block and an input (rows, length, width), in float64."""
+def set_up(size):
+    """Build our block and an input (rows, length, width), in float64."""
     manual_seed(0)
     block = EncoderLayer(size["width"], size["heads"], size["d_ff"], norm="pre", activation="gelu").double()
     return block, np.random.default_rng(0).standard_normal((size["rows"], size["length"], size["width"]))
@@ -39,17 +42,17 @@ def setting_out(size):
 
 def ours(size, fast):
     keep_freed_memory()
-    block, x = setting_out(size)
+    block, x = set_up(size)
     x = tensor(x, requires_grad=True)
-    figure = block(x).abs().sum().item()  # so that sides whose blocks differ are found
+    figure = block(x).abs().sum().item()  # differs if the blocks of the sides differ
     return lambda number: figure * gradcheck(block, (x,), fast=fast)
 
 
 def torch_step(size, fast):
-    """The same block as a function of its input and its parameters, which is what PyTorch's checker takes."""
+    """Build the check of PyTorch, whose checker takes a function of the input and the parameters."""
     import torch
 
-    block, x = setting_out(size)
+    block, x = set_up(size)
     names, arrays = zip(*((name, p.data) for name, p in block.named_parameters()), strict=True)
     inputs = [torch.from_numpy(a.copy()).requires_grad_() for a in (x, *arrays)]
 

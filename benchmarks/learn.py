@@ -1,8 +1,12 @@
-"""python -m benchmarks learn FILE: nanoGPT's recipe for a processor on a text of yours, by minigrad and by PyTorch eager, in turns, from
-the same weights on the same batches: the time each needs, and the validation loss it reaches. Knows both sides' steps.
+"""python -m benchmarks learn FILE: train nanoGPT's recipe for a CPU on your text, by minigrad and by PyTorch
+eager.
 
-github.com/karpathy/nanoGPT (README): 4 layers, 4 heads, width 128, context 64, batch 12, 2,000 steps, dropout 0, no biases, rate 1e-3
-with 100 steps of warmup and a cosine to 1e-4; on tinyshakespeare it says 1.88.
+The two train in turns, from the same weights on the same batches. The command prints the time of each and the
+validation loss it reaches.
+
+github.com/karpathy/nanoGPT (README): 4 layers, 4 heads, width 128, context 64, batch 12, 2,000 steps, dropout
+0, no biases, learning rate 1e-3 with 100 steps of warmup and a cosine to 1e-4; it reports a loss of 1.88 on
+tinyshakespeare.
 """
 
 import argparse
@@ -25,22 +29,22 @@ from minigrad.machine import keep_freed_memory
 from minigrad.nn.utils import clip_grad_norm_
 from models.gpt import GPT
 
-# VALIDATE: the number of the step that gives the validation loss
+# VALIDATE: step(VALIDATE) returns the validation loss
 SIZE, TURN, VALIDATE = SIZES["reference"], 250, -1
-WINDOWS = 400  # of the validation text, at which the loss is measured
+WINDOWS = 400  # windows of the validation text on which the loss is measured
 
 
 def main(words):
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks learn",
-        description="nanoGPT's recipe by minigrad and by PyTorch, in turns.",
+        description="Train nanoGPT's recipe by minigrad and by PyTorch, in turns.",
     )
-    parser.add_argument("text", help="a file of text, such as tinyshakespeare.txt")
+    parser.add_argument("text", help="a text file, such as tinyshakespeare.txt")
     parser.add_argument(
         "--goal",
         type=float,
         default=1.88,
-        help="a validation loss, to be told when it is reached (default: 1.88)",
+        help="validation loss whose time is reported (default: 1.88)",
     )
     parser.add_argument("--steps", type=int, default=2000)
     options = parser.parse_args(words)
@@ -50,7 +54,10 @@ def main(words):
 
 
 def run(options):
-    """Turns of TURN steps, every other one in reverse order; after each the validation loss, whose time does not count."""
+    """Train both sides in turns of TURN steps, every other one in reverse order.
+
+    The validation loss is measured after each turn, and its time does not count.
+    """
     sides = [
         Side("minigrad", partial(ours, options.text, options.steps)),
         Side("torch", partial(theirs, options.text, options.steps), "torch"),
@@ -73,20 +80,20 @@ def run(options):
                 )
     print(f"Time of {options.steps} steps: minigrad / torch = {spent['minigrad'] / spent['torch']:.2f}")
     print(
-        "; ".join(f"{name} was at {options.goal} after {seconds:.1f} s" for name, seconds in reached.items())
+        "; ".join(f"{name} reached {options.goal} after {seconds:.1f} s" for name, seconds in reached.items())
         or f"{options.goal} was not reached."
     )
 
 
 class Data:
-    """The windows that both sides learn from and are tested on."""
+    """The windows on which both sides are trained and tested."""
 
     def __init__(self, path):
         text = read(path)
         self.vocabulary, end = Characters(text), nine_tenths(len(text))
         self.training, validation = map(self.vocabulary.encode, (text[:end], text[end:]))
-        places = np.linspace(0, len(validation) - SIZE["context"] - 1, WINDOWS).astype(int)
-        self.held = [windows(validation, part, SIZE["context"]) for part in np.array_split(places, 8)]
+        starts = np.linspace(0, len(validation) - SIZE["context"] - 1, WINDOWS).astype(int)
+        self.held = [windows(validation, part, SIZE["context"]) for part in np.array_split(starts, 8)]
 
     def batch(self, number):
         rng = np.random.default_rng([1337, number])
@@ -98,7 +105,7 @@ class Data:
 
 
 def rate(step, steps):
-    """nanoGPT's: a linear warmup, then a cosine to a tenth."""
+    """nanoGPT's learning rate: a linear warmup, then a cosine to a tenth."""
     if step < WARMUP:
         return LR * (step + 1) / WARMUP
     return LR * (0.1 + 0.9 * (1 + math.cos(math.pi * (step - WARMUP) / max(1, steps - WARMUP))) / 2)

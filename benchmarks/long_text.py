@@ -1,12 +1,13 @@
-"""How long a text of any size takes to its first step, and how much memory: the recipe `text` on a made-up text of many megabytes.
-Knows that recipe and a temporary folder; compares with nobody.
+"""Measure the time to the first step and the memory of the recipe `text` on a generated text of many
+megabytes.
 
-    python -m benchmarks.long_text                                     1,000 MB, in characters and in pieces of words
+    python -m benchmarks.long_text                                     1,000 MB, in characters and in BPE
+    tokens
     python -m benchmarks.long_text --megabytes 64 --tokens characters
 
-Each kind of token is taken twice, by a process of its own each time: the second finds the tokens that the first wrote to a file. The
-text is Python's manual again and again, its lines in another order each time, and every sixteenth with a word that was never there
-before: so new words keep coming, as they do in texts that people write.
+Each kind of token is measured twice, in a new process each time: the second process finds the tokens that the
+first wrote to a file. The text repeats Python's manual, its lines in a new order each time. Every sixteenth
+line gets a new word, so that new words keep coming, as in real texts.
 """
 
 import argparse
@@ -26,11 +27,11 @@ from models.recipes import find
 from models.recipes.text import manual
 
 LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-NEW = 16  # lines to a new word
+NEW = 16  # lines per new word
 
 
 def write(path, size):
-    """A text of `size` bytes or a little more."""
+    """Write a text of `size` bytes or a little more."""
     lines, rng, written = manual().splitlines(), np.random.default_rng(0), 0
     with open(path, "w", encoding="utf-8") as file:
         while written < size:
@@ -42,7 +43,7 @@ def write(path, size):
 
 
 def measure(path, tokens, steps):
-    """In a process of its own: one line of the table."""
+    """Measure one line of the table and print it. Runs in a new process."""
     start = time.perf_counter()
     manual_seed(0)
     recipe = find("text")({"text": path, "tokens": tokens, "steps": steps})
@@ -54,9 +55,9 @@ def measure(path, tokens, steps):
         evaluate_every=steps,
     )
     size = f"{sum(map(len, recipe.split())):,} {tokens}, {len(recipe.vocabulary):,} different"
+    total = time.perf_counter() - start
     print(
-        f"| {size} | {ready:.0f} | {first[0]:.0f} | {time.perf_counter() - start:.0f} | {machine.peak_memory():.0f} |",
-        flush=True,
+        f"| {size} | {ready:.0f} | {first[0]:.0f} | {total:.0f} | {machine.peak_memory():.0f} |", flush=True
     )
 
 
@@ -64,20 +65,24 @@ def main(argv=None):
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.long_text", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("--megabytes", type=int, default=1000, help="of text (default: 1000)")
+    parser.add_argument("--megabytes", type=int, default=1000, help="size of the text (default: 1000)")
     parser.add_argument(
         "--tokens", nargs="+", default=["characters", "bpe"], choices=["characters", "bytes", "bpe"]
     )
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--text", help=argparse.SUPPRESS)  # the child's: the text that was made
+    parser.add_argument("--text", help=argparse.SUPPRESS)  # for the child process: the generated text
     options = parser.parse_args(argv)
     if options.text:
         measure(options.text, *options.tokens, options.steps)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         write(path := Path(folder) / "long.txt", options.megabytes * 10**6)
-        print(f"{path.stat().st_size / 1e6:,.0f} MB of text, {options.steps} steps and an evaluation.\n\n"
-              "| tokens | s until the tokens are there | s to the first step | s in all | peak MB |\n| --- | --- | --- | --- | --- |", flush=True)  # fmt: skip
+        print(
+            f"{path.stat().st_size / 1e6:,.0f} MB of text, {options.steps} steps and an evaluation.\n\n"
+            "| tokens | s to all tokens | s to the first step | s in total | peak MB |\n"
+            "| --- | --- | --- | --- | --- |",
+            flush=True,
+        )
         for tokens in options.tokens:
             child = [
                 sys.executable,

@@ -1,5 +1,7 @@
-"""The job `lstm`: a training step of a character model of one LSTM, 128 wide, over 16 rows of 64 characters. Knows our LSTM and
-PyTorch's, whose weights have the same names.
+"""The job `lstm`: a training step of a character model with one LSTM, 128 wide, over 16 rows of 64
+characters.
+
+Our LSTM and PyTorch's have the same names of weights.
 """
 
 from functools import partial
@@ -28,7 +30,7 @@ def cases(job="lstm", tiny=False):
 
 
 def parts(nn, width):
-    """embedding, LSTM and output of either library, which have the same names for them."""
+    """Build embedding, LSTM and output of either library, whose classes have the same names."""
     return nn.ModuleList(
         [
             nn.Embedding(VOCABULARY, width),
@@ -67,7 +69,7 @@ def torch_step(size, fused=None, tuned=False):
 
 
 def step_of(model, optimizer, cross_entropy, clip, batches):
-    """The same words for both."""
+    """Build the step of either library."""
     embedding, lstm, output = model
     parameters = list(model.parameters())
 

@@ -1,4 +1,4 @@
-"""What a figure depends on besides the code: processor, versions, BLAS, memory used. Knows how to ask, not what is good."""
+"""Report what a measurement depends on besides the code: processor, versions, BLAS, memory."""
 
 import importlib.metadata
 import os
@@ -12,23 +12,33 @@ except ImportError:  # Windows
 
 PACKAGES = ("numpy", "torch", "jax", "autograd", "mygrad", "tinygrad", "micrograd")
 
-# They make OpenBLAS use another processor's kernels or block sizes, so that NumPy is slower than the machine.
+# These make OpenBLAS use another processor's kernels or block sizes, so that NumPy is slower than possible.
 MISLEADING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 
 
 def unset_misleading():
-    """Remove from our environment, and so from that of the processes we start, what would falsify NumPy's speed: its names."""
+    """Remove the variables in MISLEADING from the environment of this process and its children.
+
+    Returns their names.
+    """
     return [name for name in MISLEADING if os.environ.pop(name, None) is not None]
 
 
 def facts():
-    """Processor, cores, versions: everything but the BLAS, which only a process that has loaded it can tell."""
+    """Collect processor, cores and versions.
+
+    The BLAS is known only in a process that has loaded it: see blas().
+    """
     versions = {name: version for name in PACKAGES if (version := _version(name))}
     load = [round(n, 2) for n in os.getloadavg()] if hasattr(os, "getloadavg") else None
     return {
-        "cpu": cpu_name(), "cores": usable_cores(), "system": platform.system(), "python": platform.python_version(),
-        **versions, "load before": load,
-    }  # fmt: skip
+        "cpu": cpu_name(),
+        "cores": usable_cores(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        **versions,
+        "load before": load,
+    }
 
 
 def _version(package):
@@ -51,7 +61,7 @@ def usable_cores():
 
 
 def blas():
-    """The BLAS of this process: name, version, the processor it thinks it runs on, and its threads."""
+    """The BLAS of this process: name, version, the processor it detected, and its threads."""
     import threadpoolctl
 
     pools = [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
@@ -60,13 +70,16 @@ def blas():
 
 
 def page_faults():
-    """How often this process was given a page of memory so far."""
+    """Count the pages of memory that this process has received so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt if resource else 0
 
 
 def peak_memory():
-    """The most memory this process ever held, in MB. Linux tells it of the process itself; getrusage, which must do elsewhere,
-    counts from the process that started it."""
+    """The peak memory of this process in MB.
+
+    Linux reports the process itself. Elsewhere getrusage is used, which includes the peak of the process that
+    started this one.
+    """
     kilobytes = _status("VmHWM")
     if kilobytes is None and resource:
         kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
@@ -76,13 +89,13 @@ def peak_memory():
 
 
 def memory():
-    """The memory this process holds now, in MB; where that is not told, the most it held so far."""
+    """The memory of this process in MB now, or its peak if the system does not report it."""
     kilobytes = _status("VmRSS")
     return peak_memory() if kilobytes is None else kilobytes / 2**10
 
 
 def _status(name):
-    """A figure of Linux's /proc/self/status, in KiB, or None."""
+    """Read a field of Linux's /proc/self/status, in KiB, or None."""
     try:
         with open("/proc/self/status") as file:
             return next(int(line.split()[1]) for line in file if line.startswith(name))

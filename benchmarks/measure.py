@@ -1,7 +1,7 @@
-"""Takes the sides of a case through the same steps in turns, and says how long each took. Knows no models and no libraries.
+"""Run the sides of a case through the same steps in turns, and measure the time and memory of each.
 
-Each side has a process of its own, so that neither memory, allocator settings nor thread pools of one become the other's.
-Only one works at a time; the others wait for their pipe.
+Each side has its own process, so that sides share no memory, allocator settings or thread pools. Only one
+works at a time; the others wait for their pipe.
 """
 
 import gc
@@ -17,15 +17,18 @@ from contextlib import ExitStack
 from benchmarks import machine
 from benchmarks.case import GEMMS
 
-PAUSE = 0.05  # seconds before a turn, in which the threads of the side before stop spinning
+PAUSE = 0.05  # seconds before a turn, for the threads of the previous side to stop spinning
 
 
 class Refusal(Exception):
-    """The sides do not do the same work, or one cannot run: there is nothing to time."""
+    """Raised if the sides do not do the same work, or one cannot run, so that there is nothing to time."""
 
 
 def run(case, threads, rounds=None, steps=None):
-    """Check, then time: a result (dict) for each side that is installed, ours first. rounds and steps: the case's if not given."""
+    """Check the sides of a case, then time them. Returns a dict for each installed side, ours first.
+
+    rounds, steps  the case's own if None
+    """
     rounds, steps = rounds or case.rounds, steps or case.steps
     with ExitStack() as stack:
         workers = [
@@ -41,20 +44,26 @@ def run(case, threads, rounds=None, steps=None):
 
 
 def check(case, workers):
-    """Refuse unless all sides, from the same weights on the same batches, have the same losses."""
-    told = [(worker.side, worker.turn(0, 0, case.checked)["losses"]) for worker in workers]
-    ours, *others = [(side.name, losses) for side, losses in told if side.checked]
+    """Check that all sides have equal losses, from the same weights on the same batches.
+
+    Raises Refusal if not.
+    """
+    found = [(worker.side, worker.turn(0, 0, case.checked)["losses"]) for worker in workers]
+    ours, *others = [(side.name, losses) for side, losses in found if side.checked]
     for name, losses in others:
         for number, (a, b) in enumerate(zip(ours[1], losses, strict=True)):
             if not abs(a - b) <= case.tolerance * (1 + abs(b)):  # NaN refuses too
                 raise Refusal(
-                    f"{case.name}: at step {number} the loss of {ours[0]} is {a:.6g}, of {name} {b:.6g}. They do not compute "
-                    "the same, so their times are not compared."
+                    f"{case.name}: at step {number} the loss of {ours[0]} is {a:.6g}, of {name} {b:.6g}. "
+                    "They do not compute the same, so their times are not compared."
                 )
 
 
 def alternate(case, workers, rounds, steps):
-    """A dict worker -> turn for each round; every other round in reverse order, so that nobody always comes first."""
+    """Run the rounds, every other one in reverse order so that no side is always first.
+
+    Returns [{worker: turn}].
+    """
     turns = []
     for i in range(rounds):
         first = case.checked + i * (case.warm + steps)
@@ -65,23 +74,36 @@ def alternate(case, workers, rounds, steps):
 
 
 def result(case, threads, worker, turns, ours, limit, steps):
-    """A side's figures: a round's time is its whole time / its steps, so that the garbage collector's rare work counts.
+    """Compute a side's figures.
 
-    Ratios are taken within each round: ours / this side's, and the time of the matrix products alone / this side's.
+    The time of a step is the time of a round / its steps, so that the garbage collector's rare work counts.
+    Ratios are computed within each round: our time / this side's, and the time of the matrix products / this
+    side's.
     """
     times = [turn[worker]["seconds"] for turn in turns]
     mine = [turn[worker] for turn in turns]
     peak = mine[-1]["peak MB"]
+
+    def ratios(to):
+        return quartiles([turn[to]["seconds"] / t for turn, t in zip(turns, times, strict=True)])
+
     return {
-        "case": case.name, "threads": threads, "side": worker.side.name, "unit": case.unit,
+        "case": case.name,
+        "threads": threads,
+        "side": worker.side.name,
+        "unit": case.unit,
         "seconds": quartiles([t / (steps * case.units) for t in times]),
-        "ratio": quartiles([turn[ours]["seconds"] / t for turn, t in zip(turns, times, strict=True)]),
-        "of GEMM limit": limit and quartiles([turn[limit]["seconds"] / t for turn, t in zip(turns, times, strict=True)]),
-        "rounds": [t / (steps * case.units) for t in times], "steps a round": steps,
-        "peak MB": peak, "MB over import": over(peak, worker.imported), "MB over inputs": over(peak, worker.built),
+        "ratio": ratios(ours),
+        "of GEMM limit": limit and ratios(limit),
+        "rounds": [t / (steps * case.units) for t in times],
+        "steps a round": steps,
+        "peak MB": peak,
+        "MB over import": over(peak, worker.imported),
+        "MB over inputs": over(peak, worker.built),
         "page faults a step": statistics.median(turn["page faults"] for turn in mine) / steps,
-        "cores busy": statistics.median(turn["cpu seconds"] / turn["seconds"] for turn in mine), "blas": worker.blas,
-    }  # fmt: skip
+        "cores busy": statistics.median(turn["cpu seconds"] / turn["seconds"] for turn in mine),
+        "blas": worker.blas,
+    }
 
 
 def over(peak, before):
@@ -97,31 +119,34 @@ def quartiles(values):
 
 
 class Worker:
-    """A side in a process of its own, seen from outside."""
+    """The handle of a side's process."""
 
     def __init__(self, side, threads):
         self.side = side
-        # a fresh interpreter: nothing inherited but the environment
+        # a new interpreter, which inherits only the environment
         context = multiprocessing.get_context("spawn")
         self.pipe, far_end = context.Pipe()
         self.process = context.Process(target=serve, args=(far_end, side, threads), daemon=True)
         self.process.start()
-        far_end.close()  # the child holds the only one, so that we hear when it dies
+        far_end.close()  # only the child keeps it, so the pipe breaks if the child dies
 
     def is_built(self):
-        """Wait until it is; False, and a sentence, where it cannot be and may fail."""
-        told = self._receive()
-        if "failed" in told:
-            sentence = f"{self.side.name} cannot be measured here: {told['failed']}"
+        """Wait until the side is built.
+
+        If that fails, prints why and returns False if the side may fail, else raises Refusal.
+        """
+        answer = self._receive()
+        if "failed" in answer:
+            message = f"{self.side.name} cannot be measured here: {answer['failed']}"
             if not self.side.may_fail:
-                raise Refusal(sentence)
-            print(sentence, file=sys.stderr)
+                raise Refusal(message)
+            print(message, file=sys.stderr)
             return False
-        self.imported, self.built, self.blas = told["imported MB"], told["built MB"], told["blas"]
+        self.imported, self.built, self.blas = answer["imported MB"], answer["built MB"], answer["blas"]
         return True
 
     def turn(self, first, warm, count):
-        """Take `warm` and then `count` timed steps from number `first`."""
+        """Run `warm` untimed and then `count` timed steps, starting with step number `first`."""
         time.sleep(PAUSE)
         self.pipe.send((first, warm, count))
         return self._receive()
@@ -130,7 +155,7 @@ class Worker:
         try:
             return self.pipe.recv()
         except (EOFError, ConnectionResetError):
-            raise Refusal(f"The process of {self.side.name} ended; what it said stands above.") from None
+            raise Refusal(f"The process of {self.side.name} ended; its output is above.") from None
 
     def __enter__(self):
         return self
@@ -141,15 +166,15 @@ class Worker:
 
 
 def serve(pipe, side, threads):
-    """The life of a side's process: build, then take steps when asked, until the pipe closes."""
+    """Run in a side's process: build, then run steps on request until the pipe closes."""
     if side.pinned and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     importlib.import_module(side.needs)
-    limit_threads(threads)  # before building, since what is compiled there is compiled for so many threads
-    told = {"imported MB": machine.memory()}
+    limit_threads(threads)  # before building: code is compiled for a number of threads
+    imported = machine.memory()
     try:
         step = side.build()
-        limit_threads(threads)  # and after it: only libraries that are loaded can be limited
+        limit_threads(threads)  # and after building: only loaded libraries can be limited
     except Exception as error:
         traceback.print_exc()
         pipe.send(
@@ -157,7 +182,7 @@ def serve(pipe, side, threads):
         )
         return
     try:
-        pipe.send({**told, "built MB": machine.memory(), "blas": machine.blas()})
+        pipe.send({"imported MB": imported, "built MB": machine.memory(), "blas": machine.blas()})
         while True:
             pipe.send(take(step, *pipe.recv()))
     except (EOFError, BrokenPipeError):
@@ -169,13 +194,13 @@ def limit_threads(threads):
 
     threadpoolctl.threadpool_limits(threads)
     if "torch" in sys.modules:
-        # its own BLAS is linked in, where threadpoolctl does not see it
+        # torch has its BLAS linked in, where threadpoolctl does not see it
         sys.modules["torch"].set_num_threads(threads)
 
 
 def take(step, first, warm, count):
-    """`warm` steps, then `count` steps with the clock running."""
-    gc.collect()  # what earlier turns left behind is not this turn's work
+    """Run `warm` steps, then `count` timed steps."""
+    gc.collect()  # garbage of earlier turns is not this turn's work
     for number in range(first, first + warm):
         step(number)
     faults, cpu, start = machine.page_faults(), time.process_time(), time.perf_counter()

@@ -1,5 +1,8 @@
-"""The job `mlp`: a training step of 784-256-10, the size of a first network for digits, with Adam and with SGD. Knows the step
-of each library. Inputs are random; the label is which of ten random directions an input lies along most, so it can be learned.
+"""The job `mlp`: a training step of 784-256-10, the size of a first network for digits, with Adam and with
+SGD.
+
+Inputs are random. The label is the one of ten random directions with the largest product with the input, so
+it can be learned.
 """
 
 from functools import partial
@@ -40,7 +43,7 @@ def our_model(sizes):
 
 
 def our_weights(sizes):
-    """{name: array}: weights (out, in) and biases of layers 0 and 2."""
+    """Initialize our model and return {name: array}: weights (out, in) and biases of layers 0 and 2."""
     return {name: p.data for name, p in our_model(sizes).named_parameters()}
 
 
@@ -74,7 +77,7 @@ def torch_step(sizes, how, fused=None, tuned=False):
 
 
 def module_step(model, optimizer, cross_entropy, batches):
-    """The same words for ours and PyTorch."""
+    """Build the step of minigrad or PyTorch."""
 
     def step(number):
         x, y = batches[number % BATCHES]
@@ -96,12 +99,12 @@ def loss_of(np, p, x, y):
 
 
 def first_state(p):
-    """(parameters, running means, running squares)."""
+    """Return the initial state (parameters, running means, running squares)."""
     return p, {name: 0 * x for name, x in p.items()}, {name: 0 * x for name, x in p.items()}
 
 
-def moved(np, how, state, gradients, t):
-    """The state after step t, by Adam or SGD."""
+def update(np, how, state, gradients, t):
+    """Compute the state after step t of Adam or SGD."""
     p, m, v = state
     if how == "SGD":
         return {name: x - LR[how] * gradients[name] for name, x in p.items()}, m, v
@@ -118,7 +121,7 @@ def jax_step(sizes, how):
     @partial(jax.jit, donate_argnums=0)
     def train(state, x, y, t):
         loss, gradients = jax.value_and_grad(lambda p: loss_of(jnp, p, x, y))(state[0])
-        return loss, moved(jnp, how, state, gradients, t)
+        return loss, update(jnp, how, state, gradients, t)
 
     def step(number):
         loss, state[0] = train(state[0], *batches[number % BATCHES], number + 1.0)
@@ -136,7 +139,7 @@ def hips_step(sizes, how):
 
     def step(number):
         loss, gradients = loss_and_gradients(state[0][0], *batches[number % BATCHES])
-        state[0] = moved(np, how, state[0], gradients, number + 1)
+        state[0] = update(np, how, state[0], gradients, number + 1)
         return float(loss)
 
     return step
@@ -154,14 +157,14 @@ def mygrad_step(sizes, how):
         hidden = relu(x @ p["0.weight"].T + p["0.bias"])
         loss = softmax_crossentropy(hidden @ p["2.weight"].T + p["2.bias"], y)
         loss.backward()
-        state[0] = moved(np, how, state[0], {name: tensor.grad for name, tensor in p.items()}, number + 1)
+        state[0] = update(np, how, state[0], {name: tensor.grad for name, tensor in p.items()}, number + 1)
         return float(loss)
 
     return step
 
 
 def tinygrad_step(sizes, how):
-    """The whole step under its TinyJit. On a processor it needs a C compiler (clang)."""
+    """Build the step of tinygrad under its TinyJit. On a CPU it needs a C compiler (clang)."""
     from tinygrad import Tensor, TinyJit, nn
     from tinygrad.helpers import Context
 
@@ -175,7 +178,7 @@ def tinygrad_step(sizes, how):
         loss = hidden.linear(p["2.weight"].T, p["2.bias"]).sparse_categorical_crossentropy(y)
         optimizer.zero_grad()
         loss.backward()
-        return loss.realize(*optimizer.schedule_step())  # together: the loss is that of before the step
+        return loss.realize(*optimizer.schedule_step())  # together: the loss is the one before the update
 
     def step(number):
         with Context(TRAINING=1):

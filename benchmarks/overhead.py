@@ -1,8 +1,7 @@
-"""The job `overhead`: what recording costs, seen where the arithmetic is next to nothing. Knows one small way to say the same
-chain of multiplications z = x y y y ... in each library.
+"""The job `overhead`: the cost of recording, measured on a chain of small multiplications z = x y y y ...
 
-forward   each product is computed and recorded; the graph is then dropped
-both      the same, and the gradient of the sum of z with respect to x and y
+forward   compute and record each product, then drop the graph
+both      also compute the gradient of the sum of z with respect to x and y
 """
 
 import sys
@@ -21,7 +20,7 @@ def cases(job="overhead", tiny=False):
         Case(f"{job}, {what}, {passes}", tuple(
             Side(name, partial(build, shape, ops, passes == "both"), needs)
             for name, build, needs in LIBRARIES
-            if shape == () or name != "micrograd"  # which knows single numbers only
+            if shape == () or name != "micrograd"  # which has scalars only
         ), unit="op", units=ops)
         for what, shape in (("4x4", (4, 4)), ("scalar", ()))
         for passes in ("forward", "both")
@@ -29,7 +28,7 @@ def cases(job="overhead", tiny=False):
 
 
 def numbers(shape):
-    """x and y near 1, so that a thousand products neither overflow nor become denormal, which is slow."""
+    """Draw x and y near 1: a thousand products neither overflow nor become denormal, which is slow."""
     rng = np.random.default_rng(0)
     return [rng.uniform(0.999, 1.001, shape).astype(np.float32) for _ in range(2)]
 
@@ -55,7 +54,7 @@ def torch(shape, ops, backward):
 
 
 def tensor_step(x, y, ops, backward):
-    """The same words for both, since the names are."""
+    """Build the step of minigrad or PyTorch, whose names are the same."""
 
     def step(number):
         x.grad = y.grad = None
@@ -99,7 +98,7 @@ def micrograd(shape, ops, backward):
 
 
 def raw_numpy(shape, ops, backward):
-    """The floor: the same products by hand, with nothing recorded but the values that the gradient needs."""
+    """Build the step in plain NumPy, the lower limit: it stores only the values that the gradient needs."""
     x, y = numbers(shape)
 
     def step(number):

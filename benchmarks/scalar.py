@@ -1,5 +1,7 @@
-"""The job `scalar`: a graph of single numbers, the size of micrograd's demo: three points through a network 2-16-16-1, a hinge
-loss, and backward. About 2,000 operations. Knows how each library makes a number; the network is the same words for all.
+"""The job `scalar`: a graph of scalars, the size of micrograd's demo, about 2,000 operations.
+
+Three points go through a network 2-16-16-1 and a hinge loss, forward and backward. The network is the same
+code for all libraries.
 """
 
 import sys
@@ -28,7 +30,7 @@ def cases(job="scalar", tiny=False):
 
 
 def network(sizes):
-    """Weights [layer][neuron] = [w ..., bias], the points, and their labels, all plain numbers that fit float32 exactly."""
+    """Draw weights [layer][neuron] = [w ..., bias], points and labels, all exact in float32."""
     rng = np.random.default_rng(0)
 
     def numbers(*shape):
@@ -43,27 +45,32 @@ def loss_of(weights, points, labels):
     total = 0.0
     for x, label in zip(points, labels):
         for i, layer in enumerate(weights):
-            x = [neuron(w, x, i + 1 < len(weights)) for w in layer]
+            x = [neuron(w, x, has_relu=i + 1 < len(weights)) for w in layer]
         total = total + (1.0 - label * x[0]).relu()
     return total * (1.0 / len(points))
 
 
-def neuron(w, x, bends):
+def neuron(w, x, has_relu):
     out = w[-1]
     for a, b in zip(w, x):
         out = out + a * b
-    return out.relu() if bends else out
+    return out.relu() if has_relu else out
 
 
-def step_of(sizes, make, item, nothing):
-    """make(number) gives the library's number; item takes its value out; nothing is a gradient not yet computed."""
+def step_of(sizes, make, item, no_grad):
+    """Build the step of a library.
+
+    make     make(number) returns the library's scalar
+    item     converts a scalar to a number
+    no_grad  `.grad` before backward
+    """
     weights, points, labels = network(sizes)
     weights = [[[make(number) for number in w] for w in layer] for layer in weights]
     parameters = [number for layer in weights for w in layer for number in w]
 
     def step(number):
         for p in parameters:
-            p.grad = nothing
+            p.grad = no_grad
         loss = loss_of(weights, points, labels)
         loss.backward()
         return item(loss) + item(parameters[0].grad)

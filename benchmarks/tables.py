@@ -1,4 +1,4 @@
-"""What was measured, as Markdown. Knows the reports that the command writes, not how they came about."""
+"""Format reports of measurements as Markdown tables."""
 
 import json
 import sys
@@ -7,23 +7,25 @@ from pathlib import Path
 from benchmarks import machine
 
 HEADER = (
-    "job", "threads", "side", "time", "minigrad / this (quartiles)", "of GEMM limit", "peak MB", "over import", "over inputs", "page faults",
+    "job", "threads", "side", "time", "minigrad / this (quartiles)", "of GEMM limit", "peak MB",
+    "over import", "over inputs", "page faults",
 )  # fmt: skip
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 
 
 def main(argv):
-    """python -m benchmarks write PAGE JSON ...: put the tables of these reports between the page's markers."""
+    """Run `python -m benchmarks write PAGE JSON ...`: write tables between the markers of a page."""
     if len(argv) < 2:
         print(
-            "Needs a page and at least one report: python -m benchmarks write benchmarks/README.md out.json",
+            "A page and at least one report are needed: "
+            "python -m benchmarks write benchmarks/README.md out.json",
             file=sys.stderr,
         )
         return 2
     path, *files = map(Path, argv)
     text = path.read_text(encoding="utf-8")
     if not 0 <= text.find(BEGIN) < text.find(END):
-        print(f"{path} has no place for tables: a line {BEGIN}, and below it a line {END}.", file=sys.stderr)
+        print(f"{path} has no markers for the tables: a line {BEGIN}, then a line {END}.", file=sys.stderr)
         return 1
     reports = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     before, after = text[: text.index(BEGIN)], text[text.index(END) :]
@@ -32,7 +34,7 @@ def main(argv):
 
 
 def page(reports):
-    """The tables of several reports, each with its command and its machine."""
+    """Format the tables of several reports, each with its command and its machine."""
     return "\n\n".join(
         f"{table(r['results'])}\n\n`{r['command']}`. {describe(r['machine'])}" for r in reports
     )
@@ -47,11 +49,15 @@ def row(result):
     least, ratio, most = result["ratio"]
     limit = result["of GEMM limit"]
     return (
-        result["case"], str(result["threads"]), result["side"], f"{duration(result['seconds'][1])} per {result['unit']}",
-        f"{ratio:.2f} ({least:.2f} to {most:.2f})", f"{limit[1]:.2f}" if limit else "",
+        result["case"],
+        str(result["threads"]),
+        result["side"],
+        f"{duration(result['seconds'][1])} per {result['unit']}",
+        f"{ratio:.2f} ({least:.2f} to {most:.2f})",
+        f"{limit[1]:.2f}" if limit else "",
         *(megabytes(result[key]) for key in ("peak MB", "MB over import", "MB over inputs")),
         f"{result['page faults a step']:.0f}",
-    )  # fmt: skip
+    )
 
 
 def duration(seconds):
@@ -65,10 +71,11 @@ def megabytes(figure):
 
 
 def describe(facts):
-    """The machine in a line, which belongs under every table."""
+    """Describe the machine in the line below a table."""
     blas = facts["blas"]
     versions = ", ".join(f"{name} {facts[name]}" for name in ("python", *machine.PACKAGES) if name in facts)
     return (
-        f"{facts['cpu']}, {facts['cores']} cores, {facts['system']}; {versions}; NumPy's BLAS: {blas.get('internal_api')} "
-        f"{blas.get('version')} ({blas.get('architecture')}); load before: {facts['load before']}"
+        f"{facts['cpu']}, {facts['cores']} cores, {facts['system']}; {versions}; NumPy's BLAS: "
+        f"{blas.get('internal_api')} {blas.get('version')} ({blas.get('architecture')}); "
+        f"load before: {facts['load before']}"
     )

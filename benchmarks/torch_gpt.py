@@ -1,8 +1,8 @@
-"""GPT in plain PyTorch, as its users write it (after nanoGPT): the other side of models/gpt.py. Knows PyTorch; the parameters
-have the names of ours, so that our weights load as they are.
+"""GPT in plain PyTorch, as its users write it (after nanoGPT): the counterpart of models/gpt.py.
 
-Query, key and value come from one product, attention is PyTorch's own kernel, the output is the embedding again. There are no
-dropout layers, since the rate is 0.
+The parameters have the names of ours, so that our weights load unchanged. Query, key and value come from one
+product, attention is PyTorch's own kernel, and the output layer shares the embedding. There are no dropout
+layers, because the rate is 0.
 """
 
 import math
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 
 class LayerNorm(nn.Module):
-    """Without a bias, which nanoGPT leaves out."""
+    """Layer norm without a bias, as in nanoGPT."""
 
     def __init__(self, d_model):
         super().__init__()
@@ -24,7 +24,7 @@ class LayerNorm(nn.Module):
 
 
 class CausalSelfAttention(nn.Module):
-    """manual=True computes softmax(Q K^T) V step by step, as one wrote it before PyTorch had a kernel for it."""
+    """Causal self-attention. manual=True is unfused, as before PyTorch had a kernel for it."""
 
     def __init__(self, d_model, heads, context, manual=False):
         super().__init__()
@@ -80,7 +80,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """tokens (B, T) -> logits (B, T, V)."""
+    """GPT: tokens (B, T) -> logits (B, T, V)."""
 
     def __init__(self, vocabulary, layers, heads, d_model, context, manual=False):
         super().__init__()
@@ -89,7 +89,7 @@ class GPT(nn.Module):
         self.ln_f = LayerNorm(d_model)
 
     def forward(self, tokens, past=0, cache=None):
-        """past: how many tokens the cache holds, which has a part for each block."""
+        """Compute the logits. past: number of tokens in the cache, which has one KVCache per block."""
         x = self.wte(tokens) + self.wpe(torch.arange(past, past + tokens.shape[1]))
         for i, block in enumerate(self.h):
             x = block(x, None if cache is None else cache[i])
@@ -97,14 +97,14 @@ class GPT(nn.Module):
 
 
 def groups(model, decay):
-    """Parameters for AdamW: matrices are decayed, the weights of norms are not."""
+    """Group the parameters for AdamW: weight decay for matrices, none for the weights of norms."""
     matrices = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]
     return [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
 
 
 class KVCache:
-    """Keys and values of the tokens so far, of one layer and one row, in arrays made once."""
+    """Keys and values of the tokens so far, of one layer and one row, in preallocated arrays."""
 
     def __init__(self, heads, context, head_dim):
         self.k, self.v, self.length = (

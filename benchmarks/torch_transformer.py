@@ -1,8 +1,7 @@
-"""The paper's encoder-decoder in plain PyTorch, as its users write it: the other side of our Transformer. Knows PyTorch, and
-how our weights are named.
+"""The paper's encoder-decoder in plain PyTorch, as its users write it: the counterpart of our Transformer.
 
-It is PyTorch's best natural form: scaled_dot_product_attention with boolean masks; query, key and value from one product
-(key and value, where attention looks at the encoder); no dropout layers, where the rate is 0 anyway.
+It is the fastest natural form: scaled_dot_product_attention with boolean masks; query, key and value from one
+product (key and value in cross-attention); no dropout layers, because the rate is 0.
 """
 
 import math
@@ -39,7 +38,10 @@ class CrossAttention(nn.Module):
 
 
 def attend(q, k, v, mask, num_heads):
-    """(B, Tq, C), (B, Tk, C), (B, Tk, C) -> (B, Tq, C); the mask is True where a query may attend."""
+    """Attend with queries (B, Tq, C) to keys and values (B, Tk, C): -> (B, Tq, C).
+
+    The mask is True where a query may attend.
+    """
     q, k, v = (x.unflatten(-1, (num_heads, -1)).transpose(1, 2) for x in (q, k, v))  # (B, H, T, D)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
 
@@ -71,7 +73,10 @@ class DecoderLayer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """src (B, Ts), tgt (B, Tt) -> logits (B, Tt, V). Post-norm, ReLU, one embedding for source, target and output."""
+    """Encoder-decoder: src (B, Ts), tgt (B, Tt) -> logits (B, Tt, V).
+
+    Post-norm, ReLU, one embedding for source, target and output.
+    """
 
     def __init__(self, vocab_size, d_model, num_heads, num_layers, d_ff, max_len, pad):
         super().__init__()
@@ -101,7 +106,7 @@ class Transformer(nn.Module):
 
 
 def sinusoidal(length, d_model):
-    """(length, d_model): sines and cosines in turn, from the wavelength 2 pi to 10,000 times that."""
+    """Positions (length, d_model): alternating sines and cosines, wavelengths from 2 pi to 20,000 pi."""
     angle = torch.arange(length)[:, None] * torch.exp(
         torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model)
     )
@@ -119,7 +124,7 @@ OUR_NAMES = (
 
 
 def weights_of(ours):
-    """Our model's parameters as the state_dict of the model above: renamed, and q, k, v, which ours keeps apart, joined."""
+    """Convert our model's parameters to a state_dict of the model above, with q, k and v joined."""
     joined = {}
     for name, parameter in ours.named_parameters():
         for pattern, replacement in OUR_NAMES:
@@ -129,7 +134,10 @@ def weights_of(ours):
 
 
 def adamw(model, ours, **how):
-    """torch.optim.AdamW with the settings of our optimizer, whose first group holds matrices and whose second the others."""
+    """Make a torch.optim.AdamW with the settings of our optimizer.
+
+    Its first group holds the matrices, its second the other parameters.
+    """
     matrices, others = [
         {key: value for key, value in group.items() if key != "params"} for group in ours.param_groups
     ]

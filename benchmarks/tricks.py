@@ -1,5 +1,7 @@
-"""The job `tricks`: our reference step with one practice turned off at a time, so that each shows what it is worth. Knows which
-practices there are, and how to do without each; the step is gpt.py's.
+"""The job `tricks`: our reference step with one optimization disabled at a time, to measure what each is
+worth.
+
+The step is that of gpt.py.
 """
 
 from functools import partial
@@ -32,12 +34,12 @@ def cases(job="tricks", tiny=False):
 
 
 def without(size, change):
-    """gpt.ours after a change to this process's minigrad."""
+    """Build gpt.ours after a change to this process's minigrad."""
     wrap = change()
     return gpt.ours(size, **(wrap or {}))
 
 
-# ---------------------------------------------------------------- one change each; what it returns goes to gpt.ours
+# ---------------------------------------------------------------- changes; each returns arguments of gpt.ours
 
 
 def all_kernels():
@@ -57,7 +59,7 @@ def one_kernel(definition):
 
 
 def flat_products():
-    """x (B, T, C) @ W^T as a batch of products, and its weight's gradient as a batch that is summed."""
+    """Compute x (B, T, C) @ W^T as a batch of products, and the weight's gradient as the sum of a batch."""
 
     def forward(x, weight, bias):
         y = x @ weight.T
@@ -71,7 +73,7 @@ def flat_products():
 
 
 def pieces_of_parameters():
-    """A dozen operations on each whole tensor, which goes through memory a dozen times."""
+    """Update each tensor by a dozen operations, each of which reads the whole tensor from memory."""
 
     def step(self):
         for group in self.param_groups:

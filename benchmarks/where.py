@@ -1,8 +1,8 @@
-"""python -m benchmarks where [JOB]: where the time of one of our steps goes, op by op, forward and backward. Knows the doors of
-the engine through which every op passes, and stands in them with a clock.
+"""python -m benchmarks where [JOB]: profile one of our steps, op by op, forward and backward.
 
-An op's forward is its arithmetic and its recording, its backward what the table's rule or the kernel takes. What a step takes
-beside these is named as well: the optimizer, clipping, the reverse pass (order, sums), and Python's rest (modules, loss).
+It puts a clock around the few functions of the engine through which every op passes. The forward time of an
+op is its arithmetic and its recording, the backward time that of its rule or kernel. The rest of a step is
+listed as well: the optimizer, clipping, the reverse pass (order, sums), and Python's rest (modules, loss).
 """
 
 import argparse
@@ -25,7 +25,7 @@ HEADER = ("what", "calls", "forward ms", "backward ms", "share")
 def main(argv, jobs):
     options = parse(argv, jobs)
     (case, *_) = importlib.import_module(jobs[options.job]).cases(options.job, options.tiny)
-    spent = measured(importlib.import_module(jobs[options.job]), case, options.threads, options.steps)
+    spent = measure(importlib.import_module(jobs[options.job]), case, options.threads, options.steps)
     print("\n".join(lines(spent, options.steps)))
     limit = next((side for side in case.sides if side.name == GEMMS), None)
     if limit:
@@ -35,13 +35,13 @@ def main(argv, jobs):
 
 def parse(argv, jobs):
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks where", description="Where the time of one of our steps goes."
+        prog="python -m benchmarks where", description="Profile one of our steps, op by op."
     )
     parser.add_argument("job", nargs="?", default="reference", choices=jobs, help="default: reference")
     parser.add_argument(
-        "--steps", type=int, default=50, help="the figures are means of so many (default: 50)"
+        "--steps", type=int, default=50, help="number of steps; the figures are means (default: 50)"
     )
-    parser.add_argument("--threads", type=int, default=1, help="for matrix products (default: 1)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of matrix products (default: 1)")
     parser.add_argument("--tiny", action="store_true", help="a small size, to try the command")
     return parser.parse_args(argv)
 
@@ -50,7 +50,10 @@ def parse(argv, jobs):
 
 
 class Spent:
-    """Seconds and calls by (part, name). What runs inside something else that is timed is taken off the outer one."""
+    """Seconds and calls by (part, name).
+
+    The time of an inner timed function is subtracted from the outer one.
+    """
 
     def __init__(self):
         self.seconds, self.calls, self.inner = defaultdict(float), defaultdict(int), [0.0]
@@ -67,8 +70,8 @@ class Spent:
             self.calls[part, name] += 1
             self.inner[-1] += took
 
-    def timed(self, fun, part, name):
-        """fun with a clock; name is a text, or tells it from the arguments."""
+    def wrap(self, fun, part, name):
+        """Wrap fun with a clock. `name` is a string, or a function that computes it from the arguments."""
 
         def call(*args, **kwargs):
             with self.on(part, name if isinstance(name, str) else name(*args)):
@@ -77,14 +80,14 @@ class Spent:
         return call
 
 
-def measured(module, case, threads, steps):
-    """Spent of so many steps of our side."""
+def measure(module, case, threads, steps):
+    """Measure `steps` steps of our side. Returns a Spent."""
     step, spent = case.sides[0].build(), Spent()
     limit_threads(threads)
     step(0)
     with ExitStack() as stack:
-        for owner, attribute, part, name in doors(module):
-            clock = spent.timed(getattr(owner, attribute), part, name)
+        for owner, attribute, part, name in timed_functions(module):
+            clock = spent.wrap(getattr(owner, attribute), part, name)
             stack.enter_context(mock.patch.object(owner, attribute, clock))
         for number in range(1, steps + 1):
             with spent.on("other", "Python's rest: modules, loss, batch"):
@@ -92,8 +95,11 @@ def measured(module, case, threads, steps):
     return spent
 
 
-def doors(module):
-    """(owner, attribute, part, name) of all that gets a clock. `module` is the job's, which may have clipping by its own name."""
+def timed_functions(module):
+    """Yield (owner, attribute, part, name) of each function that gets a clock.
+
+    module  the job's module, which may have imported clip_grad_norm_
+    """
     for owner in holders(recording.record):
         yield owner, "record", "forward", lambda fun, *_: graph.name_of(fun)
     yield reverse_pass, "vjp", "backward", lambda node, *_: node.name
@@ -107,7 +113,7 @@ def doors(module):
 
 
 def holders(fun):
-    """The modules of minigrad that know the function by its own name: each has to be told of the clock."""
+    """List the modules of minigrad that have imported a function by name: each needs the clock."""
     ours = [module for name, module in sys.modules.items() if name.split(".")[0] == "minigrad"]
     return [module for module in ours if vars(module).get(fun.__name__) is fun]
 
@@ -124,7 +130,7 @@ def seconds_of(step, count):
 
 
 def lines(spent, steps):
-    """A Markdown table: the dearest first, with the whole at the end."""
+    """Format a Markdown table: the most expensive op first, the total at the end."""
     total = sum(spent.seconds.values())
     names = {(name if part != "other" else None, name) for part, name in spent.seconds}
     rows = []

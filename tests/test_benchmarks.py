@@ -1,4 +1,4 @@
-"""The benchmarks: both sides do the same work, and the command runs. Says nothing of how fast anything is."""
+"""Tests of the benchmarks: all sides do the same work, and the command runs. Speed is not tested."""
 
 import importlib
 import json
@@ -27,10 +27,10 @@ def losses(side, steps):
     return [step(number) for number in range(steps)]
 
 
-# which take longer than all the others together, to compile or to load
+# to compile or load these takes longer than all other tests together
 COMPILING = ("jax", "tinygrad", "transformers")
 ALIKE = ("tiny", "small", "large")  # other sizes of reference
-SPOILING = ("tricks",)  # its sides change their whole process
+SPOILING = ("tricks",)  # its sides change the whole process
 CASES = [
     case
     for job in JOBS
@@ -52,8 +52,8 @@ def test_both_sides_have_the_same_losses(case, side):
     assert losses(side, 3) == pytest.approx(losses(case.sides[0], 3), rel=1e-5)
 
 
-class Told:
-    """A worker that has certain losses."""
+class FakeWorker:
+    """A worker with given losses."""
 
     def __init__(self, name, *losses):
         self.side, self.losses = Side(name, None), losses
@@ -65,9 +65,9 @@ class Told:
 @pytest.mark.parametrize("theirs", [(2.0, 1.001), (2.0, float("nan"))])
 def test_sides_that_differ_are_refused(theirs):
     case = Case("work", ())
-    measure.check(case, [Told("ours", 2.0, 1.0), Told("theirs", 2.0, 1.00001)])
+    measure.check(case, [FakeWorker("ours", 2.0, 1.0), FakeWorker("theirs", 2.0, 1.00001)])
     with pytest.raises(measure.Refusal, match="step 1 .* ours .* theirs"):
-        measure.check(case, [Told("ours", 2.0, 1.0), Told("theirs", *theirs)])
+        measure.check(case, [FakeWorker("ours", 2.0, 1.0), FakeWorker("theirs", *theirs)])
 
 
 def command(*words, **environment):
@@ -89,7 +89,7 @@ def test_the_command_prints_a_table_and_writes_json(tmp_path):
         OPENBLAS_CORETYPE="Haswell",
     )
     assert done.returncode == 0, done.stderr
-    assert "OPENBLAS_CORETYPE was set" in done.stderr
+    assert "OPENBLAS_CORETYPE is set" in done.stderr
     report = json.loads(file.read_text())
     assert [result["side"] for result in report["results"]] == ["minigrad", "minigrad, no cache", "torch"]
     assert all(f"| {result['side']} |" in done.stdout for result in report["results"])
@@ -98,7 +98,7 @@ def test_the_command_prints_a_table_and_writes_json(tmp_path):
 
 
 def test_without_any_of_the_tricks_the_losses_are_the_same():
-    # the command refuses where they are not
+    # the command fails if they are not
     done = command("tricks", "--tiny", "--rounds", "1", "--steps", "2")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("| tricks |") == 10
@@ -110,7 +110,7 @@ def test_learning_a_text_side_by_side(tmp_path):
     assert done.returncode == 0, done.stderr
     ours, theirs = (float(line.split()[-1]) for line in done.stdout.splitlines()[:2])
     assert ours == pytest.approx(theirs, abs=2e-3)
-    assert "minigrad / torch" in done.stdout and "minigrad was at 9.0 after" in done.stdout
+    assert "minigrad / torch" in done.stdout and "minigrad reached 9.0 after" in done.stdout
 
 
 def test_an_unknown_job_is_named():
@@ -130,8 +130,8 @@ def test_sides_are_chosen_by_name():
     assert [side.name for side in choose(case, ["gemms*"]).sides] == ["minigrad", GEMMS]
 
 
-def test_a_step_of_the_products_alone_multiplies_as_often_as_the_model():
-    """6 operations for each weight and token, forward and backward, and 12 T C for each token and layer for attention."""
+def test_a_step_of_the_products_alone_has_as_many_multiplications_as_the_model():
+    """6 operations per weight and token, forward and backward; for attention 12 T C per token and layer."""
     size = gpt.SIZES["reference"]
     tokens, T, C = size["batch"] * size["context"], size["context"], size["d_model"]
     weights = 12 * C * C * size["layers"] + gpt.VOCABULARY * C
@@ -140,8 +140,9 @@ def test_a_step_of_the_products_alone_multiplies_as_often_as_the_model():
 
 
 RESULT = {
-    "case": "work", "threads": 1, "side": "minigrad", "unit": "step", "seconds": [1.0, 2.0, 3.0], "ratio": [0.7, 0.8, 0.9],
-    "of GEMM limit": None, "peak MB": 50.0, "MB over import": None, "MB over inputs": 3.0, "page faults a step": 0,
+    "case": "work", "threads": 1, "side": "minigrad", "unit": "step", "seconds": [1.0, 2.0, 3.0],
+    "ratio": [0.7, 0.8, 0.9], "of GEMM limit": None, "peak MB": 50.0, "MB over import": None,
+    "MB over inputs": 3.0, "page faults a step": 0,
 }  # fmt: skip
 
 
@@ -172,12 +173,13 @@ def test_tables_are_written_between_the_markers_of_a_page(tmp_path):
 def test_a_page_without_markers_is_refused(tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_text("nothing")
-    assert tables.main([str(page), "report.json"]) == 1 and "no place for tables" in capsys.readouterr().err
+    assert tables.main([str(page), "report.json"]) == 1
+    assert "no markers for the tables" in capsys.readouterr().err
 
 
 def test_where_the_time_goes_adds_up():
     (case,) = gpt.cases("reference", tiny=True)
-    spent = where.measured(gpt, case, threads=1, steps=2)
+    spent = where.measure(gpt, case, threads=1, steps=2)
     assert spent.calls["forward", "linear"] == spent.calls["backward", "linear"] == 2 * (4 * 2 + 1)
     assert spent.calls["other", "the optimizer"] == spent.calls["other", "clipping"] == 2
     assert all(seconds >= 0 for seconds in spent.seconds.values())
@@ -185,7 +187,7 @@ def test_where_the_time_goes_adds_up():
     assert any(line.startswith("| linear | 9 |") for line in table) and table[-1].endswith("| 100.0% |")
 
 
-def test_what_cannot_be_built_is_left_out_where_it_may(capsys):
+def test_a_side_that_cannot_be_built_is_skipped_if_it_may_fail(capsys):
     class Broken(measure.Worker):
         def __init__(self, may_fail):
             self.side = Side("theirs", None, may_fail=may_fail)
@@ -201,7 +203,7 @@ def test_what_cannot_be_built_is_left_out_where_it_may(capsys):
         Broken(False).is_built()
 
 
-def test_a_refused_case_does_not_cost_the_others(monkeypatch, capsys):
+def test_a_refused_case_does_not_stop_the_others(monkeypatch, capsys):
     def run(case, *_):
         if case.name == "tiny":
             raise measure.Refusal("tiny: they do not compute the same.")
@@ -218,7 +220,7 @@ def test_a_refused_case_does_not_cost_the_others(monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_a_long_text_is_measured_twice_for_each_kind_of_token():
+def test_a_long_text_is_measured_twice_per_kind_of_token():
     words = ["--megabytes", "1", "--tokens", "bytes", "--steps", "1"]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.long_text", *words], cwd=ROOT, capture_output=True, text=True
