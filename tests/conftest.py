@@ -1,7 +1,4 @@
-"""What holds for every test: random streams and hypothesis start alike, alone as in the whole suite.
-
-Hypothesis has no deadline: a busy machine makes no test fail.
-"""
+"""Seed the random streams before every test, and hypothesis: a test draws the same numbers alone and in the whole suite."""
 
 import signal
 
@@ -10,7 +7,7 @@ from hypothesis import settings
 
 import minigrad as mg
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a job in the background begins deaf to Ctrl-C
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a background job ignores Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=60)

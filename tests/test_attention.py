@@ -1,4 +1,4 @@
-"""Attention: gradients against differences, values against three loops, and what masks, heads and dropout must mean."""
+"""Tests of attention: gradients against differences, values against three loops, masks, heads, dropout."""
 
 import numpy as np
 import pytest
@@ -15,14 +15,20 @@ TOKENS = np.array([[5, 3, 1, 2], [4, 1, 0, 0]])  # pad = 0
 PADDING, CAUSAL = padding_mask(TOKENS, 0).data, causal_mask(4).data
 HIDDEN = np.array(
     [[1, 1, 0, 1], [0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0]], bool
-)  # row 1 sees nothing, column 2 is unseen by most
+)  # row 1 is fully masked, column 2 is masked for most queries
 ADDED = np.where(HIDDEN, np.linspace(-1, 1, 16).reshape(4, 4), -np.inf)
 MASKS = {
-    "none": None, "causal": CAUSAL, "padding": PADDING, "causal and padding": CAUSAL & PADDING, "a row hidden": HIDDEN,
-    "added": ADDED, "added, finite": np.linspace(-2, 2, 16).reshape(4, 4),
-    "each head its own": np.stack([HIDDEN, ~HIDDEN | np.eye(4, dtype=bool)]),
-    "keys alone": np.array([True, False, True, True]), "everything hidden": np.zeros((4, 4), bool),
-}  # fmt: skip
+    "none": None,
+    "causal": CAUSAL,
+    "padding": PADDING,
+    "causal and padding": CAUSAL & PADDING,
+    "a row masked": HIDDEN,
+    "additive": ADDED,
+    "additive, finite": np.linspace(-2, 2, 16).reshape(4, 4),
+    "one per head": np.stack([HIDDEN, ~HIDDEN | np.eye(4, dtype=bool)]),
+    "keys only": np.array([True, False, True, True]),
+    "everything masked": np.zeros((4, 4), bool),
+}
 masks = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 tiers = pytest.mark.parametrize("tier", ("kernel", "definition"))
 orders = pytest.mark.parametrize("order", (1, 2))
@@ -37,7 +43,10 @@ def qkv(*lead, queries=4, keys=4, width=3, value_width=2):
 
 
 def by_loops(q, k, v, mask=None, scale=None):
-    """Equation 1 of the paper, one query and one key at a time; a query that sees nothing gives 0."""
+    """Compute equation 1 of the paper, one query and one key at a time.
+
+    The output of a fully masked query is 0.
+    """
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     shape = (*q.shape[:-2], q.shape[-2], k.shape[-2])
     added = (
@@ -113,14 +122,14 @@ def test_gradient_of_a_learned_additive_mask(order, tier):
         out = F.scaled_dot_product_attention(*qkv(2), fixed)
         (found,) = gradients(out, [fixed])
     assert np.isfinite(found).all() and (found[~HIDDEN] == 0).all() and np.abs(found[0]).max() > 0.1
-    near(found[2], np.zeros(4), 1e-15)  # with one key to see the weights are constant
+    near(found[2], np.zeros(4), 1e-15)  # with one visible key the weights are constant
 
 
-def test_gradients_with_a_scale_of_ones_own():
+def test_gradients_with_a_given_scale():
     assert gradcheck(lambda *x: F.scaled_dot_product_attention(*x, scale=0.3), qkv(2))
 
 
-def test_key_bias_has_no_gradient_and_is_said_to_have_none():
+def test_key_bias_has_zero_gradient_and_the_check_says_so():
     results = {r.name: r for r in check(MultiHeadAttention(4, 2).double(), [leaf(2, 4, 4)])}
     assert results["k_proj.bias"].note == "zero gradient"  # it adds the same number to all scores of a query
     assert "zero gradient" not in {r.note for name, r in results.items() if name != "k_proj.bias"}
@@ -145,8 +154,11 @@ def test_kernel_and_definition_agree_in_value_and_gradients(mask):
 
 @pytest.mark.parametrize("shared", (False, True), ids=("a head each", "shared keys"))
 @pytest.mark.parametrize("queries", (128, 131, 257))
-def test_a_causal_mask_taken_half_by_half_agrees_with_the_definition(queries, shared):
-    """From 128 queries on the kernel leaves out what no query sees: here beside keys that are padding, and dropout."""
+def test_a_causal_mask_computed_in_halves_agrees_with_the_definition(queries, shared):
+    """From 128 queries on the kernel skips scores that no query needs.
+
+    Tested here with padded keys and dropout.
+    """
     inputs = (
         leaf(2, 2, queries, 3, seed=1),
         *(leaf(2, 1 if shared else 2, queries, 3, seed=seed) for seed in (2, 3)),
@@ -208,7 +220,7 @@ def test_large_values_and_small_gradients_survive_in_float32_whatever_the_scores
 
 
 @tiers
-def test_what_a_query_gives_depends_on_no_other_query_and_no_other_example_to_the_last_bit(tier):
+def test_the_output_of_a_query_is_bitwise_independent_of_other_queries_and_examples(tier):
     q, k, v = qkv(2)
     with by(tier):
         before = F.scaled_dot_product_attention(q, k, v, PADDING[:, 0], is_causal=True).data.copy()
@@ -233,7 +245,7 @@ def test_float32_stays_float32_under_every_mask():
 
 @tiers
 @pytest.mark.parametrize("mask", (HIDDEN, ADDED), ids=("boolean", "added"))
-def test_a_query_that_sees_nothing_gives_zero_and_gradient_zero(tier, mask):
+def test_a_fully_masked_query_has_output_zero_and_gradient_zero(tier, mask):
     q, k, v = qkv(2)
     with by(tier):
         out = F.scaled_dot_product_attention(q, k, v, mask)
@@ -245,7 +257,7 @@ def test_a_query_that_sees_nothing_gives_zero_and_gradient_zero(tier, mask):
 @tiers
 @pytest.mark.parametrize("hidden", ("boolean", "added"))
 @pytest.mark.parametrize("poison", (np.nan, np.inf))
-def test_nan_in_a_key_that_nobody_sees_does_not_leak(tier, hidden, poison):
+def test_nan_in_a_fully_masked_key_does_not_leak(tier, hidden, poison):
     mask = PADDING[:, 0] if hidden == "boolean" else np.where(PADDING[:, 0], 0, -np.inf)
     clean, spoiled = qkv(2), qkv(2)
     spoiled[1].data[1, 2:] = spoiled[2].data[1, 2:] = poison
@@ -298,13 +310,13 @@ def test_causal_mask_is_aligned_at_the_last_token_and_is_causal_at_the_first():
     )
 
 
-def test_padding_mask_is_true_where_tokens_stand_and_takes_tensors_too():
+def test_padding_mask_is_true_for_tokens_and_takes_tensors_too():
     assert padding_mask(TOKENS, 0).shape == (2, 1, 1, 4)
     assert padding_mask(mg.tensor(TOKENS), 0).data[1, 0, 0].tolist() == [True, True, False, False]
     assert (causal_mask(4) & padding_mask(TOKENS, 0)).shape == (2, 1, 4, 4)
 
 
-def test_cross_attention_hides_source_padding_and_self_attention_target_padding():
+def test_cross_attention_masks_source_padding_and_self_attention_target_padding():
     layer = DecoderLayer(4, 2, 6).double()
     x, memory = leaf(2, 3, 4), leaf(2, 4, 4)
     tgt_mask = causal_mask(3) & padding_mask(np.array([[1, 2, 3], [1, 2, 0]]), 0)
@@ -313,7 +325,7 @@ def test_cross_attention_hides_source_padding_and_self_attention_target_padding(
     assert (dx[:, 2] == 0).all() and (dx[:, :2] != 0).any()
 
 
-def test_a_row_hidden_in_multi_head_attention_leaves_only_the_output_bias():
+def test_a_row_masked_in_multi_head_attention_leaves_only_the_output_bias():
     attention, x = MultiHeadAttention(4, 2).double(), leaf(2, 4, 4)
     out = attention(x, mask=HIDDEN)
     same(out.data[:, 1], np.broadcast_to(attention.out_proj.bias.data, (2, 4)))
@@ -349,11 +361,11 @@ def test_equivariance_without_a_mask_permuting_tokens_permutes_outputs():
     near(attention(x[:, order]), attention(x).data[:, order], 1e-14)
 
 
-# ---------------------------------------------------------------- weights asked for (36)
+# ---------------------------------------------------------------- returned weights (36)
 
 
 @masks
-def test_weights_asked_for_are_those_used_and_asking_changes_nothing(mask):
+def test_returned_weights_are_those_used_and_returning_them_changes_nothing(mask):
     attention, x = MultiHeadAttention(6, 2).double(), leaf(2, 4, 6)
     out = attention(x, mask=mask)
     asked, weights = attention(x, mask=mask, need_weights=True)
@@ -368,7 +380,7 @@ def test_weights_asked_for_are_those_used_and_asking_changes_nothing(mask):
     near(weights.data.sum(-1), np.where(hidden.all(-1), 0.0, 1.0), 1e-14)
 
 
-def test_asking_under_dropout_gives_the_weights_before_it_and_the_same_output():
+def test_under_dropout_the_returned_weights_are_those_before_it_and_the_output_is_the_same():
     attention, x = MultiHeadAttention(6, 2, dropout=0.5).double(), leaf(2, 4, 6)
     mg.manual_seed(3)
     out = attention(x)
@@ -378,7 +390,7 @@ def test_asking_under_dropout_gives_the_weights_before_it_and_the_same_output():
     same(weights, attention.eval()(x, need_weights=True)[1])
 
 
-def test_keep_weights_holds_an_array_and_the_output_is_as_before():
+def test_keep_weights_keeps_an_array_and_does_not_change_the_output():
     attention, x = MultiHeadAttention(6, 2).double(), leaf(2, 4, 6)
     out, weights = attention(x, need_weights=True)
     assert attention.weights is None
@@ -388,7 +400,7 @@ def test_keep_weights_holds_an_array_and_the_output_is_as_before():
     assert [name for name, _ in attention.named_parameters() if "weights" in name] == []
 
 
-def test_weights_asked_for_can_be_differentiated():
+def test_returned_weights_can_be_differentiated():
     attention = MultiHeadAttention(4, 2).double()
     assert gradcheck(lambda x: attention(x, mask=CAUSAL, need_weights=True), [leaf(2, 4, 4)], order=2)
 
@@ -430,7 +442,7 @@ def test_dropout_keeps_the_mean():
     near(mean, F.scaled_dot_product_attention(q, k, v), 0.06)
 
 
-# ---------------------------------------------------------------- sentences
+# ---------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
@@ -444,7 +456,7 @@ def test_dropout_keeps_the_mean():
         (TypeError, ("boolean", "True = may attend"), (2, 3), (4, 3), (4, 2), np.ones((2, 4), int)),
     ],
 )
-def test_attention_refuses_what_does_not_fit_in_a_sentence(error, words, q, k, v, mask):
+def test_attention_raises_a_clear_error_for_wrong_shapes_and_masks(error, words, q, k, v, mask):
     with refuses(error, *words):
         F.scaled_dot_product_attention(leaf(*q), leaf(*k), leaf(*v), mask)
 

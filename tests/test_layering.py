@@ -1,4 +1,7 @@
-"""Who may import whom: no arrow upward, no circle between files, every file in its room. Reads imports; runs none of them."""
+"""Check imports: no file imports from a later layer, no cycle between files, every file has a layer.
+
+The tests read the import statements from the source.
+"""
 
 import ast
 import pkgutil
@@ -13,13 +16,13 @@ import pytest
 import minigrad
 
 ROOT = Path(minigrad.__file__).parents[1]
-LAYERS = [  # each may import from its own layer and from those before it
+LAYERS = [  # each may import from its own layer and from earlier ones
     "modes random saving machine pytorch",
     "engine",
     "ops optim data",
     "functional func linalg",
     "kernels nn",
-    "minigrad",  # minigrad/__init__ stands where what it collects stands
+    "minigrad",  # minigrad/__init__, after the layers it collects
     "gradcheck",
     "viz",
     "training",
@@ -44,13 +47,13 @@ def module_of(path, root=ROOT):
 
 
 def file_of(module, root=ROOT):
-    """The file of a module of ours; None if there is no such module."""
+    """Find the file of one of our modules; None if there is no such module."""
     path = root.joinpath(*module.split("."))
     return next((p for p in (path.with_suffix(".py"), path / "__init__.py") if p.exists()), None)
 
 
 def place(module):
-    """The name in LAYERS under which a module of ours stands."""
+    """The name in LAYERS of one of our modules."""
     top, *rest = module.split(".")
     if top == "minigrad" and rest and (rest[0] in DOORS or rest[-1] == "__main__"):
         return "door"
@@ -65,8 +68,11 @@ def parsed(path):
 
 
 def imports(path, root=ROOT):
-    """The modules of ours that a file imports, anywhere in it: of `from minigrad import random` the module random, of
-    `from minigrad.gradcheck import Sample` the module that defines Sample; of import_module and load_models what they are given."""
+    """Yield the modules of ours that a file imports, anywhere in it.
+
+    `from minigrad import random` imports the module random, `from minigrad.gradcheck import Sample` the
+    module that defines Sample. The arguments of import_module and load_models count too.
+    """
     for node in ast.walk(parsed(path)):
         names = []
         if isinstance(node, ast.Import):
@@ -87,7 +93,7 @@ def called(call):
 
 
 def origin(module, name, root):
-    """Which module `from module import name` takes the name from: itself, if it is one, or the one that defines it."""
+    """Find the module behind `from module import name`: the name itself if a module, else its definer."""
     if file_of(f"{module}.{name}", root):
         return f"{module}.{name}"
     path = file_of(module, root)
@@ -117,7 +123,7 @@ def bound_in(path):
 
 
 def circle(paths, root=ROOT):
-    """The modules of one import circle among some files, in order; None if there is none."""
+    """Find an import cycle among some files. Returns its modules in order, or None."""
     arrows = {
         module_of(path, root): sorted({*imports(path, root)} - {module_of(path, root)}) for path in paths
     }
@@ -137,13 +143,11 @@ def circle(paths, root=ROOT):
 
 
 @files
-def test_every_file_has_its_place(path):
-    assert place(module_of(path)) in RANK, (
-        f"{path.name} is new: give it a place in LAYERS of {Path(__file__).name}"
-    )
+def test_every_file_has_a_layer(path):
+    assert place(module_of(path)) in RANK, f"{path.name} is new: add it to LAYERS of {Path(__file__).name}"
 
 
-def test_only_the_files_that_are_listed_lie_at_the_top():
+def test_only_the_listed_files_are_at_the_top():
     assert {path.stem for path in (ROOT / "minigrad").glob("*.py")} == AT_THE_TOP
 
 
@@ -156,19 +160,23 @@ def test_the_engine_is_small():
 
 
 @files
-def test_no_file_imports_from_a_layer_after_its_own(path):
+def test_no_file_imports_from_a_later_layer(path):
     own = RANK[place(module_of(path))]
     later = [name for name in imports(path) if RANK.get(place(name), len(LAYERS)) > own]
-    assert later == [], f"{path.name} stands before {later}; move what is shared further down"
+    assert later == [], (
+        f"{path.name} is in an earlier layer than {later}; move shared code to an earlier layer"
+    )
     if own < RANK["minigrad"]:
-        assert "minigrad" not in imports(path), f"{path.name} stands before minigrad/__init__.py"
+        assert "minigrad" not in imports(path), (
+            f"{path.name} is in an earlier layer than minigrad/__init__.py"
+        )
 
 
-def test_no_files_import_each_other_in_a_circle():
+def test_no_files_import_each_other_in_a_cycle():
     assert circle(FILES) is None
 
 
-def test_a_planted_circle_is_found(tmp_path):
+def test_a_planted_cycle_is_found(tmp_path):
     texts = {
         "minigrad/__init__.py": "",
         "minigrad/a.py": "from minigrad.b import f\n",
@@ -193,21 +201,27 @@ def test_no_file_of_gradcheck_imports_another_inside_a_function(path):
 
 
 @files
-def test_nothing_imports_a_door(path):
-    # A door is what one types; what two doors share belongs into a module before them (cli, training).
+def test_nothing_imports_a_command(path):
+    # code shared by two commands belongs to an earlier layer (cli, training)
     own = module_of(path)
     assert [name for name in imports(path) if place(name) == "door" and not own.endswith("__main__")] == []
 
 
-def test_functional_does_not_know_its_kernels_and_tensor_not_its_rules():
+def test_functional_does_not_import_its_kernels_nor_tensor_its_rules():
     assert RANK["functional"] < RANK["kernels"]
     tensor = set(imports(ROOT / "minigrad" / "engine" / "tensor.py"))
     assert not tensor & {"minigrad.engine.rules", "minigrad.engine.recording"}
 
 
 def loaded_by(statement):
-    """The top names of all modules that a statement loads in a fresh interpreter, beyond NumPy's own and the standard library."""
-    code = f"import numpy, sys; before = set(sys.modules); {statement}; print(*sorted({{m.split('.')[0] for m in set(sys.modules) - before}}))"
+    """The top-level modules that a statement loads in a new interpreter.
+
+    NumPy's own modules and the standard library do not count.
+    """
+    code = (
+        f"import numpy, sys; before = set(sys.modules); {statement}; "
+        "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
+    )
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     return set(run.stdout.split()) - set(sys.stdlib_module_names)
 
@@ -247,7 +261,7 @@ def test_heavy_packages_are_imported_where_they_are_used():
     assert {m: loaded_by(f"import {m}") & heavy for m in modules} == {m: set() for m in modules}
 
 
-def test_no_public_function_of_minigrad_bears_a_submodules_name():
+def test_no_public_function_of_minigrad_has_the_name_of_a_submodule():
     names = (
         {m.name for m in pkgutil.iter_modules(minigrad.__path__)}
         | DOORS
@@ -263,11 +277,11 @@ def test_no_public_function_of_minigrad_bears_a_submodules_name():
         assert import_module(f"minigrad.{name}") is getattr(minigrad, name)
 
 
-# the first imports it only when its tensors are asked for
+# the first imports torch only to convert tensors
 WAYS_TO_PYTORCH = {"models/torch_states.py", "tutorials/outgrowing/ddp.py"}
 
 
-def test_only_tests_benchmarks_and_the_ways_to_pytorch_know_other_frameworks():
+def test_only_tests_benchmarks_and_the_ways_to_pytorch_import_other_frameworks():
     foreign = {"torch", "transformers", "autograd", "jax", "tensorflow"}
     for path in FILES:
         if path.relative_to(ROOT).as_posix() in WAYS_TO_PYTORCH:
@@ -279,10 +293,11 @@ def test_only_tests_benchmarks_and_the_ways_to_pytorch_know_other_frameworks():
         assert not {str(name).split(".")[0] for name in names} & foreign, path
 
 
-def test_the_reader_of_imports_sees_every_form(tmp_path):
+def test_every_form_of_import_is_found(tmp_path):
     path = tmp_path / "x.py"
     path.write_text(
-        "import minigrad.nn as nn\nfrom minigrad import grad, kernels\nfrom minigrad.gradcheck import Sample\n"
+        "import minigrad.nn as nn\nfrom minigrad import grad, kernels\n"
+        "from minigrad.gradcheck import Sample\n"
         "def f():\n    from models.recipes.dates import Dates\n    load_models('samples'), load_models()\n"
     )
     assert list(imports(path)) == [

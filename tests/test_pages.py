@@ -1,4 +1,4 @@
-"""README, docs/ and the pages of tutorials/: what they show runs, and what they list is what there is."""
+"""README, docs/ and the pages of tutorials: their code and commands run, and their lists are complete."""
 
 import configparser
 import os
@@ -25,9 +25,9 @@ def test_the_table_of_differences_is_the_one_the_tests_read():
     assert as_markdown() in (ROOT / "tutorials" / "coming_from_pytorch.md").read_text(encoding="utf-8")
 
 
-def test_the_page_coming_from_pytorch_runs_and_names_what_turns_states():
+def test_the_page_coming_from_pytorch_runs_and_names_the_functions_that_convert_states():
     pytest.importorskip(
-        "torch", reason="PyTorch is not installed; it serves as an oracle only (pip install torch)."
+        "torch", reason="PyTorch is not installed; only tests need it, as an oracle (pip install torch)."
     )
     page = (ROOT / "tutorials" / "coming_from_pytorch.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
@@ -101,11 +101,11 @@ def test_readme_is_short_and_says_how_long_the_engine_is():
 
 
 def without_figures(text):
-    """Another machine's last digits may differ."""
+    """Replace decimal numbers by #: their last digits may differ on another machine."""
     return re.sub(r"\d+\.\d+", "#", text)
 
 
-def test_readmes_first_minutes_of_the_course_are_what_one_sees(tmp_path):
+def test_the_output_of_the_course_shown_in_readme_is_real(tmp_path):
     run = lambda *words: subprocess.run(
         [sys.executable, "-m", "tutorials", *words], capture_output=True, text=True, cwd=tmp_path, env=HERE
     )  # noqa: E731
@@ -124,7 +124,9 @@ def test_readmes_first_minutes_of_the_course_are_what_one_sees(tmp_path):
 def test_the_courses_page_lists_each_lesson_with_its_times():
     page = (ROOT / "tutorials" / "README.md").read_text(encoding="utf-8")
     for lesson in lessons():
-        row = f"| {lesson.number} | [{lesson.title}]({lesson.folder.name}/lesson.ipynb) | {lesson.head['reading']} + {lesson.head['exercises']} | {', '.join(f'`{name}`' for name in lesson.names)} |"
+        link = f"[{lesson.title}]({lesson.folder.name}/lesson.ipynb)"
+        times = f"{lesson.head['reading']} + {lesson.head['exercises']}"
+        row = f"| {lesson.number} | {link} | {times} | {', '.join(f'`{name}`' for name in lesson.names)} |"
         assert row in page, row
     hours = sum(lesson.head["reading"] + lesson.head["exercises"] for lesson in lessons()) / 60
     assert f"in {hours:.0f} hours" in page and f"takes about {hours:.0f} hours" in README
@@ -180,7 +182,7 @@ MOVED = ROOT / "minigrad" / "pytorch" / "moved.py"  # names the old paths
 
 
 def prose(page):
-    """What people read of a page: all of it, or, of a source, its strings and comments."""
+    """The text of a page that people read: all of it, or the strings and comments of a Python file."""
     if page.suffix == ".md":
         return page.read_text(encoding="utf-8")
     code = (tokenize.NAME, tokenize.OP, tokenize.NUMBER)

@@ -1,4 +1,4 @@
-"""Residual blocks, post-norm and pre-norm: every gradient against differences, the norm's and softmax's against a formula."""
+"""Tests of residual blocks, post-norm and pre-norm: gradients against differences, some against formulas."""
 
 import numpy as np
 import pytest
@@ -20,16 +20,22 @@ tiers = pytest.mark.parametrize("tier", ("kernel", "definition"))
 BLOCKS = {
     "feed-forward": lambda norm, p: (ResidualFeedForward(norm, p), {}, [(2, 3, 4)]),
     "attention": lambda norm, p: (ResidualAttention(norm, p), {"mask": TGT_MASK}, [(2, 3, 4)]),
-    "encoder layer": lambda norm, p: (EncoderLayer(4, 2, 6, p, norm, "gelu"), {"mask": SRC_MASK}, [(2, 4, 4)]),
+    "encoder layer": lambda norm, p: (
+        EncoderLayer(4, 2, 6, p, norm, "gelu"),
+        {"mask": SRC_MASK},
+        [(2, 4, 4)],
+    ),
     "encoder layer, relu": lambda norm, p: (EncoderLayer(4, 2, 6, p, norm), {"mask": SRC_MASK}, [(2, 4, 4)]),
     "decoder layer": lambda norm, p: (
-        DecoderLayer(4, 2, 6, p, norm, "gelu"), {"tgt_mask": TGT_MASK, "src_mask": SRC_MASK}, [(2, 3, 4), (2, 4, 4)],
+        DecoderLayer(4, 2, 6, p, norm, "gelu"),
+        {"tgt_mask": TGT_MASK, "src_mask": SRC_MASK},
+        [(2, 3, 4), (2, 4, 4)],
     ),
-}  # fmt: skip
+}
 
 
 def build(block, norm, dropout=0.0):
-    """A block whose norms are not at their first values 1 and 0, where mistakes in their gradients could hide."""
+    """Build a block whose norms differ from their initial values 1 and 0, which may hide wrong gradients."""
     module, fixed, shapes = BLOCKS[block](norm, dropout)
     rng = np.random.default_rng(1)
     for name, p in module.double().named_parameters():
@@ -50,7 +56,7 @@ def test_gradients_of_every_parameter_and_input(block, norm, order):
     wanted = [f"input {i}" for i in range(len(inputs))] + [name for name, _ in module.named_parameters()]
     assert [r.name for r in results][: len(wanted)] == wanted
     assert max(results, key=lambda r: r.error).error < 1e-6
-    if order == 1:  # nothing is right only because it is zero, but for the key biases
+    if order == 1:  # no gradient is correct only because it is zero, except those of key biases
         assert {r.name.split(".", 1)[1] for r in results if r.largest < 1e-9} <= {
             f"{a}.k_proj.bias" for a in ("attention", "self_attention", "cross_attention")
         }
@@ -79,14 +85,14 @@ def test_kernels_and_definitions_agree_in_every_gradient(block, norm):
 
 
 def norm_jacobian(x, eps=1e-5):
-    """dy_i/dx_j = (1[i=j] - 1/n - x^_i x^_j / n) / sqrt(var + eps) of one row."""
+    """The Jacobian of the norm of one row: dy_i/dx_j = (1[i=j] - 1/n - x^_i x^_j / n) / sqrt(var + eps)."""
     n, scale = len(x), 1 / np.sqrt(x.var() + eps)
     xhat = (x - x.mean()) * scale
     return scale * (np.eye(n) - 1 / n - np.outer(xhat, xhat) / n)
 
 
 def softmax_jacobian(x):
-    """dy_i/dx_j = y_i (1[i=j] - y_j) of one row."""
+    """The Jacobian of the softmax of one row: dy_i/dx_j = y_i (1[i=j] - y_j)."""
     y = np.exp(x) / np.exp(x).sum()
     return np.diag(y) - np.outer(y, y)
 
@@ -128,7 +134,7 @@ def test_gradients_of_the_norms_weight_and_bias_are_sums_over_rows(tier):
 
 
 @norms
-def test_backward_of_a_residual_is_the_formula_with_the_way_around(norm):
+def test_backward_of_a_residual_is_the_formula_with_the_skip_connection(norm):
     residual, matrix, x = Residual(4, norm=norm).double(), leaf(4, 4), leaf(4, seed=3)
     out = residual(x, lambda x: matrix @ x)
     (dx,) = gradients(out, [x])
@@ -140,17 +146,17 @@ def test_backward_of_a_residual_is_the_formula_with_the_way_around(norm):
     near(dx, expected, 1e-12)
 
 
-def test_with_a_silent_sublayer_the_pre_norm_gradient_passes_unchanged_and_the_post_norm_gradient_does_not():
+def test_with_a_zero_sublayer_the_pre_norm_gradient_passes_unchanged_and_the_post_norm_one_does_not():
     g = np.random.default_rng(7).standard_normal((2, 4))
     for norm in ("pre", "post"):
         x = leaf(2, 4)
         (dx,) = gradients(Residual(4, norm=norm).double()(x, lambda x: x * 0), [x])
         assert np.array_equal(dx, g) == (norm == "pre")
         if norm == "post":
-            near(dx.sum(-1), np.zeros(2), 1e-14)  # a norm sees no common shift
+            near(dx.sum(-1), np.zeros(2), 1e-14)  # a norm is invariant to a common shift
 
 
-def test_feed_forward_is_equation_two_at_each_position_alone():
+def test_feed_forward_is_equation_two_at_each_position_separately():
     block, x = FeedForward(4, 6).double(), leaf(2, 3, 4)
     w1, b1, w2, b2 = (
         p.data for p in (block.linear1.weight, block.linear1.bias, block.linear2.weight, block.linear2.bias)
@@ -225,7 +231,7 @@ SPOILED = {
 @pytest.mark.parametrize(
     "definition", (F.softmax, F.normalized, F.attention, F.linear, F.gelu), ids=lambda d: d.__name__
 )
-def test_a_spoiled_kernel_fails_the_check_of_a_whole_block(monkeypatch, how, definition):
+def test_a_wrong_kernel_fails_the_check_of_a_whole_block(monkeypatch, how, definition):
     right = definition.kernel.backward
 
     def wrong(g, y, saved, needs, *args):

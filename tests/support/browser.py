@@ -1,4 +1,4 @@
-"""A page in a real browser: headless Chromium through playwright. Knows browsers; nothing of what is on the pages.
+"""Open a page in a real browser: headless Chromium through playwright.
 
 with opened(path) as seen:
     seen.page.click("#next")          # playwright's page
@@ -23,7 +23,7 @@ OPTIONS = (
 
 
 class Seen:
-    """What a page did while it was open: `errors` said on its console or thrown, `requests` that it made beyond its own file."""
+    """A record of an open page: its `errors` (console or thrown), and `requests` beyond its own file."""
 
     def __init__(self, page, own):
         self.page, self.errors, self.requests = page, [], []
@@ -42,15 +42,15 @@ class Seen:
         )
 
     def quiet(self):
-        """True if nothing went wrong and nothing was asked of the network; else says what."""
-        assert not self.errors, f"the page complained: {self.errors}"
-        assert not self.requests, f"the page asked for {self.requests}"
+        """Assert that the page had no errors and made no network requests. Returns True."""
+        assert not self.errors, f"errors of the page: {self.errors}"
+        assert not self.requests, f"the page requested {self.requests}"
         return True
 
 
 @contextlib.contextmanager
 def opened(path, width=1280, height=800, dark=False):
-    """A page from a file, opened and loaded, in a window of this size and in the reader's dark or light setting."""
+    """Open and load a page from a file, in a window of this size, in dark or light mode."""
     with browser() as chromium:
         tab = chromium.new_page(
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
@@ -64,16 +64,14 @@ def opened(path, width=1280, height=800, dark=False):
 
 @contextlib.contextmanager
 def browser():
-    """Headless Chromium; a test without one is skipped, with a sentence."""
+    """Start headless Chromium. Skips the test if playwright or Chromium is not installed."""
     playwright = pytest.importorskip(
         "playwright.sync_api",
         reason="playwright is not installed (pip install playwright), so no page was opened.",
     )
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
-        pytest.skip(
-            "There is no Chromium on this machine (Debian: apt install chromium), so no page was opened."
-        )
+        pytest.skip("Chromium is not installed (Debian: apt install chromium), so no page was opened.")
     with playwright.sync_playwright() as engine:
         chromium = engine.chromium.launch(executable_path=path, args=list(OPTIONS))
         try:
@@ -83,7 +81,7 @@ def browser():
 
 
 def screenshot(path, out, width=1280, height=800, dark=False, do=None, full_page=False):
-    """A picture of a page in a file, after the JavaScript `do`."""
+    """Write a picture of a page to the file `out`, after running the JavaScript `do`."""
     with opened(path, width, height, dark) as seen:
         if do:
             seen.page.evaluate(do)

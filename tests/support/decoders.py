@@ -1,4 +1,7 @@
-"""Small decoder-only models for the tests, and what every one of them must hold. Knows the interface, not what is inside."""
+"""Small decoder-only models, and the checks that each of them must pass.
+
+The checks use the models' interface only.
+"""
 
 import numpy as np
 from oracle import gradients, near, same
@@ -25,7 +28,10 @@ def llama(**settings):
 
 
 def shaken(model, seed=0, by=0.4):
-    """The model with all its numbers moved, so that nothing is 0, 1, or as small as first values are."""
+    """Add noise to all parameters, so that none is 0, 1, or as small as initial values are.
+
+    Returns the model.
+    """
     rng = np.random.default_rng(seed)
     for p in model.parameters():
         p.data += rng.normal(0, by, p.shape)
@@ -37,7 +43,7 @@ def tokens(*shape, seed=0):
 
 
 def left_padded(rows, pads):
-    """(tokens with `pads` columns of padding before each row, their mask (B, 1, 1, T), positions)."""
+    """Pad each row on the left by `pads` columns. Returns (tokens, mask (B, 1, 1, T), positions)."""
     rows = rows.copy()
     real = np.arange(rows.shape[1]) >= np.array(pads)[:, None]
     rows[~real] = 0
@@ -45,7 +51,7 @@ def left_padded(rows, pads):
 
 
 class Embeds(nn.Module):
-    """Keeps what the embedding gave as a leaf, so that gradients with respect to it can be asked for."""
+    """An embedding that keeps its output as a leaf, for gradients with respect to the output."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -60,7 +66,10 @@ class Embeds(nn.Module):
 
 
 class Loss(nn.Module):
-    """The loss of a decoder-only model as a function of its parameters alone; `pads` columns before each row are padding."""
+    """The loss of a decoder-only model as a function of its parameters alone.
+
+    Each row is padded by `pads` columns.
+    """
 
     def __init__(self, model, rows=None, pads=(0, 0)):
         self.model, (self.rows, self.mask, self.positions) = (
@@ -73,13 +82,16 @@ class Loss(nn.Module):
         return F.cross_entropy(logits.reshape(-1, VOCABULARY), self.rows[:, 1:].reshape(-1), ignore_index=0)
 
 
-# ---------------------------------------------------------------- what must hold
+# ---------------------------------------------------------------- checks
 
 
 def check_causality(model, name, cases):
-    """The gradient of logit i with respect to the embedded token j is 0.0 for j > i and for padding before i, and else is not.
+    """Check that logit i depends on the embedded token j if and only if j <= i and j is no padding.
 
-    cases   name -> (run, real): run() gives the logits (B, T, V) of the tokens embedded last, real (B, T) says which are no padding
+    The gradient must be exactly 0.0 for all other j; a token always depends on itself.
+
+    cases   name -> (run, real): run() returns the logits (B, T, V) of the tokens embedded last, real (B, T)
+            is False for padding
     """
     setattr(model, name, Embeds(getattr(model, name)))
     for case, (run, real) in cases.items():
@@ -92,12 +104,13 @@ def check_causality(model, name, cases):
 
 
 def causal_cases(model):
-    """Of a decoder-only model: plain, with padding on the left, and the last three of six tokens behind a cache, with and without."""
+    """The cases of check_causality for a decoder-only model: without padding and with padding on the left,
+    each for all tokens and for the last three of six tokens after a cache."""
     cases = {}
     for name, pads in (("plain", (0, 0)), ("padding", (0, 2)), ("more padding", (0, 4))):
         rows, mask, positions = left_padded(tokens(2, 6), pads)
 
-        def behind_a_cache(rows=rows, mask=mask, positions=positions):
+        def after_a_cache(rows=rows, mask=mask, positions=positions):
             cache = model.new_cache()
             with mg.no_grad():
                 model(rows[:, :3], mask[..., :3], positions[:, :3], cache)
@@ -105,7 +118,7 @@ def causal_cases(model):
 
         real = mask.data[:, 0, 0]
         cases[name] = (lambda args=(rows, mask, positions): model(*args)), real
-        cases[f"{name}, cache"] = behind_a_cache, real[:, 3:]
+        cases[f"{name}, cache"] = after_a_cache, real[:, 3:]
     return cases
 
 
@@ -122,13 +135,13 @@ def check_later_tokens_change_nothing(model):
 
 @mg.no_grad()
 def check_cache(model, pads=(0, 0)):
-    """Cached logits equal uncached ones at every position up to the last of the context, in pieces of any size."""
+    """Check that cached logits equal uncached ones at every position, for chunks of any size."""
     T = model.max_len
     rows, mask, positions = left_padded(tokens(2, T), pads)
     whole = model(rows, mask, positions).data
-    for pieces in ([1] * T, [T], [T - 1, 1], [3, 1, T - 4], [1, T - 1]):
+    for chunks in ([1] * T, [T], [T - 1, 1], [3, 1, T - 4], [1, T - 1]):
         cache, start = model.new_cache(), 0
-        for size in pieces:
+        for size in chunks:
             here = slice(start, start + size)
             got = model(rows[:, here], mask[..., : here.stop], positions[:, here], cache).data
             for row, pad in enumerate(pads):
@@ -138,13 +151,13 @@ def check_cache(model, pads=(0, 0)):
 
 
 def check_padding(model):
-    """A row padded on the left gives what it gives alone."""
+    """Check that a row padded on the left has the same logits as alone."""
     rows, mask, positions = left_padded(tokens(2, 7), (0, 3))
     near(model(rows, mask, positions).data[1, 3:], model(rows[1:, 3:]).data[0], 1e-12)
 
 
 def check_float32(model):
-    """Loss and gradients of a float32 model are float32."""
+    """Check that loss and gradients of a float32 model are float32."""
     loss = Loss(model)()
     loss.backward()
     assert {loss.dtype, *(p.grad.dtype for p in model.parameters())} == {np.dtype("float32")}

@@ -1,7 +1,9 @@
-"""python tests/support/fuzzing.py [COUNT] [READER ...]: hostile files for everything that reads one, COUNT inputs for each reader; prints the totals.
+"""python tests/support/fuzzing.py [COUNT] [READER ...]: give COUNT hostile files to each function that reads
+files.
 
-A reader may give a result or one of our sentences. Anything else is a crash; what takes longer than SECONDS, a hang; and the process
-may not have more memory than LIMIT. Nothing may start a program, unpickle, or write outside the folder. Knows files; no models.
+A reader may return a result or raise one of our errors. Anything else is a crash, and a call longer than
+SECONDS is a hang. The process may use at most LIMIT bytes of memory. No reader may start a program, unpickle,
+or write outside the folder. The command prints the totals.
 """
 
 import contextlib
@@ -30,7 +32,7 @@ from models import recipes
 from models.recipes import RecipeProblem, find, load_run
 
 SECONDS, LIMIT = 10, 2 << 30
-# exactly these; RuntimeError is load_state_dict's
+# exactly these types; load_state_dict raises RuntimeError
 OURS = (ValueError, saving.FileProblem, RecipeProblem, UsageError, RuntimeError)
 FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "pickle.find_class")
 
@@ -54,26 +56,26 @@ RAW = (
 )
 
 
-def edited(valid):
-    """Bytes that were valid, with some cut out and some put in, or their end cut off."""
+def edit(valid):
+    """Generate valid bytes with some removed and some inserted, or with the end cut off."""
 
     def apply(edits):
         data = valid
-        for place, gone, new in edits:
-            at = int(place * len(data))
-            data = data[:at] + new + data[at + gone :]
+        for fraction, removed, inserted in edits:
+            at = int(fraction * len(data))
+            data = data[:at] + inserted + data[at + removed :]
         return data
 
     return EDITS.map(apply) | st.integers(0, len(valid)).map(lambda n: valid[:n])
 
 
-def spoiled(valid):
-    """A JSON value in which some parts have been replaced by others."""
+def spoil(valid):
+    """Generate a JSON value in which some parts are replaced by others."""
 
-    def places(value, path=()):
+    def paths(value, path=()):
         yield path
         for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
-            yield from places(value[key], (*path, key))
+            yield from paths(value[key], (*path, key))
 
     def apply(changes):
         data = json.loads(json.dumps(valid))
@@ -86,7 +88,7 @@ def spoiled(valid):
         return data
 
     return st.lists(
-        st.tuples(st.sampled_from([path for path in places(valid) if path]), VALUES), min_size=1, max_size=3
+        st.tuples(st.sampled_from([path for path in paths(valid) if path]), VALUES), min_size=1, max_size=3
     ).map(apply)
 
 
@@ -95,7 +97,7 @@ def as_json(values):
 
 
 def headers():
-    """Safetensors files: entries of any dtype, shape and place in the data, some with a length of header that is a lie."""
+    """Generate safetensors files: entries of any dtype, shape and offset, some with a wrong header length."""
     number = st.integers(0, 40) | st.sampled_from([-1, -8, 2**31, 2**62, 2**64])
     kind = st.sampled_from("F32 F32 F64 F16 BF16 I64 U8 BOOL C64 F8_E4M3 F4 XX".split())
     entry = st.fixed_dictionaries(
@@ -122,7 +124,7 @@ def headers():
 
 
 class Files:
-    """A folder with a run and a file of each kind, all valid, from which the inputs are made."""
+    """A folder with a run and a file of each kind, all valid. The inputs are made from them."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -145,7 +147,7 @@ class Files:
         self.checkpoint = self.file.read_bytes()
 
     def inputs(self):
-        """{reader: (inputs, function of one input)}."""
+        """Map each reader to (inputs, function of one input)."""
         bpe = {"kind": "bpe", "reserved": 0, "merges": ["97 98", "256 99", "32 257"]}
         doubled = st.integers(2, 80).map(
             lambda n: bpe | {"merges": ["97 97", *(f"{256 + i} {256 + i}" for i in range(n))]}
@@ -155,32 +157,37 @@ class Files:
             json.dumps({"step": i, "loss": 1 / (i + 1), "samples": [["a", "b", None]]}).encode() + b"\n"
             for i in range(5)
         )
-        configs_json = as_json(spoiled(self.config) | spoiled(self.other)) | edited(
+        configs_json = as_json(spoil(self.config) | spoil(self.other)) | edit(
             json.dumps(self.config).encode()
         )
         prose = "the cät sat on\r\nthe mat. 日本 😀 ".encode("utf-8-sig") * 9
         return {
-            "safetensors": (headers() | edited(self.weights) | RAW, self.written(saving.load_tensors)),
-            "weights of a run": (edited(self.weights) | RAW, self.weights_of_a_run),
-            "checkpoint": (edited(self.checkpoint) | RAW, self.written(checkpoints.read)),
+            "safetensors": (headers() | edit(self.weights) | RAW, self.from_file(saving.load_tensors)),
+            "weights of a run": (edit(self.weights) | RAW, self.weights_of_a_run),
+            "checkpoint": (edit(self.checkpoint) | RAW, self.from_file(checkpoints.read)),
             "config.json": (configs_json | as_json(VALUES) | RAW, self.config_of_a_run),
-            "tokenizer JSON": (spoiled(bpe) | doubled | VALUES | st.text(max_size=9), tokenizer),
-            "pairs": (edited(pairs) | RAW, self.written(PairDataset)),
-            "text": (edited(prose) | RAW | st.just(b"\0" * 99), self.written(text_of)),
-            "metrics.jsonl": (edited(rows) | RAW, self.written(metrics)),
-            "config.toml": (edited(TOML) | RAW, self.written(lambda path: configs.arguments(path, names("file"), {"lr", "layers"}))),
-            "list of runs": (edited(rows) | configs_json | as_json(VALUES) | RAW, self.listed),
-        }  # fmt: skip
+            "tokenizer JSON": (spoil(bpe) | doubled | VALUES | st.text(max_size=9), tokenizer),
+            "pairs": (edit(pairs) | RAW, self.from_file(PairDataset)),
+            "text": (edit(prose) | RAW | st.just(b"\0" * 99), self.from_file(text_of)),
+            "metrics.jsonl": (edit(rows) | RAW, self.from_file(metrics)),
+            "config.toml": (edit(TOML) | RAW, self.from_file(config_toml)),
+            "list of runs": (edit(rows) | configs_json | as_json(VALUES) | RAW, self.list_of_runs),
+        }
 
-    def written(self, read):
+    def from_file(self, read):
+        """A function that writes its bytes to a file and calls `read` on the file."""
+
         def reader(data):
             self.file.write_bytes(data)
             read(self.file)
 
         return reader
 
-    def listed(self, data):
-        """The same bytes as each of the files that a list of runs looks into; the list is never refused."""
+    def list_of_runs(self, data):
+        """List the run with these bytes as each of the files that the list reads.
+
+        The list must never raise.
+        """
         for name in ("config.json", "metrics.jsonl", "result.json", "broken.txt"):
             (self.run / "config.json").write_text(json.dumps(self.config))
             (self.run / name).write_bytes(data)
@@ -219,7 +226,11 @@ def text_of(path):
         vocabulary = learned(text, tokens, 270)
         training, validation = encoded(text, vocabulary)
         training, validation = vocabulary.decode(training), vocabulary.decode(validation)
-        assert len(training + validation) == len(text), "a text must come back"
+        assert len(training + validation) == len(text), "decoding must give the text back"
+
+
+def config_toml(path):
+    configs.arguments(path, names("file"), {"lr", "layers"})
 
 
 def metrics(path):
@@ -230,15 +241,15 @@ def metrics(path):
         lines.close()
 
 
-# ---------------------------------------------------------------- trying them
+# ---------------------------------------------------------------- fuzzing
 
 
 class Watch:
-    """Says no to what no reader has to do, while it is on; and raises in a reader that does not come to an end."""
+    """Raises, while it is on, if a reader does something forbidden, or takes too long."""
 
     def __init__(self):
         self.folder = None
-        sys.addaudithook(self)  # for good: Python has no way to take one off again
+        sys.addaudithook(self)  # forever: Python cannot remove an audit hook
 
     def __call__(self, event, arguments):
         if self.folder is None:
@@ -267,7 +278,10 @@ WATCH = Watch()
 
 
 def fuzz(inputs, read, folder, count):
-    """(inputs tried, refused with a sentence); raises where a reader does anything else."""
+    """Call a reader on many inputs.
+
+    Returns (inputs tried, inputs refused); raises if a reader does anything else.
+    """
     tried, refused = [], []
 
     @settings(
@@ -285,7 +299,7 @@ def fuzz(inputs, read, folder, count):
                 read(value)
         except OURS as problem:
             assert type(problem) in OURS and len(str(problem).split()) > 4, (
-                f"no sentence of ours: {problem!r}"
+                f"not one of our errors: {problem!r}"
             )
             refused.append(1)
 
@@ -304,14 +318,14 @@ def main(count=1000, *names):
                 tried, refused = fuzz(inputs, read, folder, int(count))
                 total += tried
                 print(
-                    f"{name:18s} {tried:8,d} inputs, {refused:8,d} refused with a sentence, {tried - refused:8,d} read",
+                    f"{name:18s} {tried:8,d} inputs, {refused:8,d} refused, {tried - refused:8,d} read",
                     flush=True,
                 )
             except BaseException as error:
                 failures += 1
+                notes = getattr(error, "__notes__", "")
                 print(
-                    f"{name:18s} FAILED: {type(error).__name__}: {error!s:.500}\n{getattr(error, '__notes__', '')!s:.1500}",
-                    flush=True,
+                    f"{name:18s} FAILED: {type(error).__name__}: {error!s:.500}\n{notes!s:.1500}", flush=True
                 )
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(f"{total:,} inputs, {failures} readers with crashes or hangs, peak memory {memory} MB")

@@ -1,4 +1,4 @@
-"""Helpers of the engine's tests. Know how to walk a graph and how to put another rule into the table for a while."""
+"""Helpers of the engine's tests: walk a graph, replace a rule of the table for a while, make leaves."""
 
 import contextlib
 import importlib.util
@@ -15,18 +15,18 @@ ROOT = Path(__file__).parents[2]
 
 
 def nodes(*outputs):
-    """Every node behind some tensors, oldest first."""
+    """List every node behind some tensors, oldest first."""
     return sorted(nodes_behind(outputs), key=lambda node: node.birth)
 
 
 def functions(*outputs):
-    """The functions that were recorded on the way to some tensors."""
+    """The set of functions that were recorded behind some tensors."""
     return {node.fun for node in nodes(*outputs)}
 
 
 @contextlib.contextmanager
 def row_of(fun, row):
-    """The table with another row for `fun`; a row of None takes it out."""
+    """Replace the table's row for `fun` inside the block. None removes it."""
     before = RULES.get(fun)
     try:
         RULES.pop(fun, None) if row is None else RULES.__setitem__(fun, row)
@@ -36,19 +36,19 @@ def row_of(fun, row):
 
 
 def leaf_of(numbers, dtype=np.float64):
-    """A tensor of these numbers that requires its gradient."""
+    """A tensor with these elements that requires a gradient."""
     return mg.tensor(np.array(numbers, dtype=dtype), requires_grad=True)
 
 
 def slope(fun, *numbers):
-    """The gradients of sum(fun(...)) at plain numbers or lists, as lists or numbers."""
+    """Compute the gradients of sum(fun(...)) at numbers or lists. Returns numbers or lists."""
     leaves = [leaf_of(n) for n in numbers]
     found = [g.tolist() for g in mg.grad(fun(*leaves).sum(), leaves)]
     return found[0] if len(found) == 1 else found
 
 
 def in_thread(fun):
-    """What fun() returns in another thread."""
+    """Run fun() in another thread and return its result."""
     results = []
     thread = threading.Thread(target=lambda: results.append(fun()))
     thread.start()
@@ -57,7 +57,7 @@ def in_thread(fun):
 
 
 def exists(name):
-    """Does a dotted name, of a module or in one, exist?"""
+    """Return whether a dotted name, of a module or inside one, exists."""
     first, *rest = name.split(".")
     path = {"F": "minigrad.nn.functional", "nn": "minigrad.nn", "optim": "minigrad.optim"}.get(first, first)
     thing = importlib.import_module(path)

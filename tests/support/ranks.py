@@ -1,4 +1,7 @@
-"""What the ranks of tests/training/test_distributed.py run: mpiexec -n 2 python tests/support/ranks.py NAME. Rank 0 prints JSON. No test itself."""
+"""The programs that the ranks of tests/training/test_distributed.py run. Rank 0 prints JSON.
+
+mpiexec -n 2 python tests/support/ranks.py NAME
+"""
 
 import json
 import sys
@@ -24,8 +27,8 @@ def made(name="text", double=True, **settings):
     return recipe, (model.double() if double else model).train()
 
 
-def trained(sharing, **settings):
-    """(losses, weights) of a training; sharing None: in this process alone."""
+def train(sharing, **settings):
+    """Train and return (losses, weights). sharing None: in this process alone."""
     recipe, model = made(**settings)
     losses = [row["loss"] for row in fit(recipe, model, sharing=sharing)]
     return losses, np.concatenate([p.data.ravel() for p in model.parameters()])
@@ -40,20 +43,17 @@ def gradients(model):
 
 
 def fifty_steps(ranks):
-    """Trainings by these ranks beside the same by one process, and by as many threads."""
+    """Compare trainings by these ranks with the same by one process, and by as many threads."""
     found = {}
     for name, settings in {"float64": {}, "float32": {"double": False}}.items():
-        together, again, alone = (
-            trained(ranks, **settings),
-            trained(ranks, **settings),
-            trained(None, **settings),
-        )
+        together, repeated = train(ranks, **settings), train(ranks, **settings)
+        alone = train(None, **settings)
         found[name] = {"losses": apart(together[0], alone[0]), "weights": apart(together[1], alone[1])}
-        found[name]["twice"] = apart(*(x[1] for x in (together, again)))
+        found[name]["twice"] = apart(together[1], repeated[1])
     found["float32"]["gradients"] = worst_gradient(ranks)
     with Sharing(2) as threads:
-        by_threads = trained(threads, dropout=0.3)
-    by_ranks = trained(ranks, dropout=0.3)
+        by_threads = train(threads, dropout=0.3)
+    by_ranks = train(ranks, dropout=0.3)
     found["dropout"] = {
         "losses": apart(by_ranks[0], by_threads[0]),
         "weights": apart(by_ranks[1], by_threads[1]),
@@ -62,7 +62,11 @@ def fifty_steps(ranks):
 
 
 def worst_gradient(ranks):
-    """At each of 50 steps: how far a reduced gradient is from that of the whole batch, relative to its largest number (or 1)."""
+    """The largest error of a reduced gradient in 50 steps.
+
+    The error is the difference from the gradient of the whole batch, relative to the gradient's largest
+    element (or 1).
+    """
     recipe, model = made(double=False)
     optimizer, schedule = recipe.optimizer(model)
     worst = 0.0
@@ -81,7 +85,7 @@ def worst_gradient(ranks):
 
 
 class Gates(Recipe):
-    """A model of two branches, of which an example uses one or the other, and a third that nothing uses."""
+    """A model with three branches: an example uses the first or the second, and nothing uses the third."""
 
     defaults = {"first": 3}
 
@@ -94,13 +98,17 @@ class Gates(Recipe):
         return np.arange(10.0).reshape(5, 2)
 
     def loss(self, model, batch):
-        # of two ranks the first has the row that begins with 0
+        # the first of two ranks has the row that begins with 0
         branch = model["even" if batch[0, 0] == 0 else "odd"]
         return (branch(batch) ** 2).mean()
 
 
 def corners(ranks):
-    """Uneven shares, a batch of one example, gradients that a rank or nobody has, weights that were changed behind our back."""
+    """Run corner cases.
+
+    They are uneven shares, a batch of one example, gradients that one rank or none has, and weights changed
+    on one rank only.
+    """
     found, recipe = {}, Gates({"batch_size": 5})
     mg.manual_seed(world().rank)  # other weights on each rank until they are rank 0's
     model, alone = recipe.model(), recipe.model()
@@ -136,7 +144,7 @@ def corners(ranks):
 
 
 def one_example(ranks):
-    """A batch smaller than the ranks: the same loss and gradients."""
+    """Compare loss and gradients of a batch smaller than the number of ranks with those of one process."""
     recipe, model = made(batch_size=1)
     alone = recipe.loss(model, recipe.batch(0))
     alone.backward()
@@ -148,7 +156,7 @@ def one_example(ranks):
 
 
 def small_buckets(ranks):
-    """A bucket for each parameter gives the same bits as one for all."""
+    """Compare the gradients of one bucket per parameter with those of one bucket for all."""
     recipe, model = made()
     ranks.backward(recipe, model, recipe.batch(0))
     expected = gradients(model)
@@ -157,15 +165,15 @@ def small_buckets(ranks):
 
 
 def failing(ranks):
-    """Rank 1 makes a mistake at step 3, while rank 0 waits for its gradients."""
+    """Raise an error on rank 1 at step 3, while rank 0 waits for its gradients."""
     recipe, model = made()
     loss = recipe.loss
 
-    def mistaken(model, batch):
-        mistaken.calls += 1
-        return loss(model, batch) if mistaken.calls < 3 or ranks.rank == 0 else 1 / 0
+    def failing_loss(model, batch):
+        failing_loss.calls += 1
+        return loss(model, batch) if failing_loss.calls < 3 or ranks.rank == 0 else 1 / 0
 
-    recipe.loss, mistaken.calls = mistaken, 0
+    recipe.loss, failing_loss.calls = failing_loss, 0
     fit(recipe, model, sharing=ranks)
 
 

@@ -1,12 +1,17 @@
-"""Runs minigrad.train and stops it: python tests/support/stopping.py HOW NUMBER [arguments of train]. Knows the ways a process can end.
+"""python tests/support/stopping.py HOW NUMBER [arguments of train]: run minigrad.train and stop it in one of
+many ways.
 
-HOW        NUMBER
-exception  of the batch at which it is raised           SIGTERM, SIGINT, SIGKILL  of the batch at which the signal comes
-twice      of the batch at which two SIGINT come        full    of the batch from which no file can grow beyond 20 kB
-later      milliseconds after the first batch, in which SIGKILL comes whatever is going on
-before write, middle of write, before rename, after rename   of the file at which SIGKILL comes
-nothing
-What comes after the training, the test and the pictures, is left out.
+HOW                        NUMBER
+exception                  batch at which an exception is raised
+SIGTERM, SIGINT, SIGKILL   batch at which the signal arrives
+twice                      batch at which two SIGINT arrive
+full                       batch from which no file can grow beyond 20 kB
+later                      milliseconds from the first batch to SIGKILL
+before write, middle of write, before rename, after rename
+                           file at which SIGKILL arrives
+nothing                    (ignored)
+
+The test and the pictures after the training are left out.
 """
 
 import builtins
@@ -36,13 +41,17 @@ def boom():
 
 
 AT_BATCH = {
-    "exception": boom, "SIGTERM": lambda: signal.raise_signal(signal.SIGTERM), "SIGINT": lambda: signal.raise_signal(signal.SIGINT),
-    "twice": lambda: (signal.raise_signal(signal.SIGINT), signal.raise_signal(signal.SIGINT)), "SIGKILL": kill, "full": fill_the_disk,
-}  # fmt: skip
+    "exception": boom,
+    "SIGTERM": lambda: signal.raise_signal(signal.SIGTERM),
+    "SIGINT": lambda: signal.raise_signal(signal.SIGINT),
+    "twice": lambda: (signal.raise_signal(signal.SIGINT), signal.raise_signal(signal.SIGINT)),
+    "SIGKILL": kill,
+    "full": fill_the_disk,
+}
 
 
 def at_batch(number, stop):
-    """Let `stop` happen when so many batches have been learned from in this process."""
+    """Call `stop` after `number` batches of training in this process."""
     step, taken = loop.Training.step, iter(range(10**9))
 
     def stopping(self):
@@ -58,7 +67,7 @@ def at_batch(number, stop):
 
 
 def at_write(number, how):
-    """SIGKILL within the writing of a file."""
+    """Send SIGKILL while the file of this number is written."""
     write, written = saving.write_bytes, iter(range(10**9))
 
     class Half:
@@ -91,7 +100,7 @@ def at_write(number, how):
 
 
 def main(how, number, *arguments):
-    if how in ("SIGINT", "twice"):  # also where this was started in the background
+    if how in ("SIGINT", "twice"):  # a process started in the background ignores SIGINT
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if how in AT_BATCH:
         at_batch(int(number), AT_BATCH[how])

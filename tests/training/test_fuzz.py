@@ -43,7 +43,7 @@ def test_valid_files_are_read(files):
     files.weights_of_a_run(files.weights)
     files.config_of_a_run(fuzzing.json.dumps(files.config).encode())
     files.config_of_a_run(fuzzing.json.dumps(files.other).encode())
-    files.written(
+    files.from_file(
         lambda path: np.testing.assert_array_equal(fuzzing.checkpoints.read(path).state["list"][0], range(3))
     )(files.checkpoint)
 
