@@ -1,6 +1,6 @@
 """Exercises of lesson 10: multi-head attention.
 
-Write each function where it says so; `python -m tutorials check 10` tests this file and explains.
+Replace each NotImplementedError by your code; `python -m tutorials check 10` tests this file and explains.
 NumPy is all you need. B sequences, T positions, C = d_model, H heads of width D.
 """
 
@@ -8,7 +8,10 @@ import numpy as np
 
 
 def attention(q, k, v):
-    """Given (lesson 08): softmax(q k^T / sqrt(D)) v; q (..., n, D), k (..., m, D), v (..., m, D) -> (..., n, D)."""
+    """Given (lesson 08): softmax(q k^T / sqrt(D)) v.
+
+    q: (..., n, D)   k: (..., m, D)   v: (..., m, D)   ->   (..., n, D)
+    """
     return attention_weights(q, k) @ v
 
 
@@ -28,12 +31,15 @@ def attention_backward(g, q, k, v):
 
 
 def rows(x):
-    """Given: (B, T, C) -> (B T, C), all positions below each other, as the gradients of weights want it."""
+    """Given: (B, T, C) -> (B T, C), one row for each position, as the gradients of weights need it."""
     return x.reshape(-1, x.shape[-1])
 
 
 def split_heads(x, num_heads):
-    """(B, T, C) -> (B, num_heads, T, C / num_heads): head i gets the columns i D ... (i + 1) D - 1 of every position."""
+    """Split (B, T, C) into heads (B, num_heads, T, D), with D = C / num_heads.
+
+    Head i gets the columns i D ... (i + 1) D - 1 of every position.
+    """
     # solution
     B, T, C = x.shape
     return x.reshape(B, T, num_heads, C // num_heads).transpose(0, 2, 1, 3)  # (B, H, T, D)
@@ -41,7 +47,7 @@ def split_heads(x, num_heads):
 
 
 def merge_heads(x):
-    """(B, H, T, D) -> (B, T, H D): the heads of a position side by side; the inverse of split_heads."""
+    """Put the heads side by side again: (B, H, T, D) -> (B, T, H D). The inverse of split_heads."""
     # solution
     B, H, T, D = x.shape
     return x.transpose(0, 2, 1, 3).reshape(B, T, H * D)
@@ -49,11 +55,11 @@ def merge_heads(x):
 
 
 def count_parameters(d_model, num_heads, num_kv_heads=None, bias=True):
-    """How many numbers a multi-head attention layer learns: a whole number.
+    """The number of parameters in a multi-head attention layer, an integer.
 
-    Each head has d_model / num_heads dimensions. Queries have num_heads heads; keys and values have num_kv_heads each (as many
-    as the queries where it is None). The output projection leads from all heads of queries to d_model. With bias, each of the
-    four projections adds a vector as wide as its output.
+    Each head has d_model / num_heads dimensions. Queries have num_heads heads; keys and values have
+    num_kv_heads each (num_heads if it is None). The output projection maps all heads of queries to d_model.
+    With bias, each of the four projections adds a vector as wide as its output.
     """
     # solution
     D = d_model // num_heads
@@ -66,9 +72,10 @@ def count_parameters(d_model, num_heads, num_kv_heads=None, bias=True):
 def multi_head_attention(x, memory, W_Q, W_K, W_V, W_O, num_heads):
     """Concat(head_1 ... head_H) W_O with head_i = attention(Q_i, K_i, V_i).
 
-    Q = x W_Q, K = memory W_K and V = memory W_V, each (..., C); Q_i, K_i, V_i are their columns i D ... (i + 1) D - 1.
+    Q = x W_Q, K = memory W_K and V = memory W_V, each (..., C).
+    Q_i, K_i, V_i are their columns i D ... (i + 1) D - 1.
 
-    x: (B, n, C), the positions that ask; memory: (B, m, C), those that are asked (x itself in self-attention)
+    x: (B, n, C), the positions that attend; memory: (B, m, C), those they attend to (x in self-attention)
     W_Q, W_K, W_V, W_O: (C, C)   ->   (B, n, C). No biases, no mask.
     """
     # solution
@@ -78,10 +85,10 @@ def multi_head_attention(x, memory, W_Q, W_K, W_V, W_O, num_heads):
 
 
 def multi_head_attention_backward(g, x, memory, W_Q, W_K, W_V, W_O, num_heads):
-    """The gradients, given g (B, n, C), that of y = multi_head_attention(x, memory, W_Q, W_K, W_V, W_O, num_heads).
+    """The gradients of the inputs of multi_head_attention, given g (B, n, C), the gradient of its output.
 
-    Returns (dx, dmemory, dW_Q, dW_K, dW_V, dW_O), each in the shape of what it is the gradient of. x and memory count as two
-    inputs here; where they are the same array, the caller adds dx and dmemory.
+    Returns (dx, dmemory, dW_Q, dW_K, dW_V, dW_O), each in the shape of its input. x and memory count as two
+    inputs here; if they are the same array, the caller adds dx and dmemory.
     """
     # solution
     q, k, v = (split_heads(y, num_heads) for y in (x @ W_Q, memory @ W_K, memory @ W_V))
@@ -99,7 +106,7 @@ def permute_heads(W_Q, W_K, W_V, W_O, num_heads, order):
     """The weights of the same layer with its heads in another order: new head i is old head order[i].
 
     W_Q, W_K, W_V, W_O: (C, C); order: a list with each of 0 ... num_heads - 1 once   ->   four arrays (C, C)
-    The layer's output must stay what it was.
+    The layer's output must not change.
     """
     # solution
     columns = np.arange(W_Q.shape[1]).reshape(num_heads, -1)[list(order)].ravel()
@@ -110,9 +117,10 @@ def permute_heads(W_Q, W_K, W_V, W_O, num_heads, order):
 def grouped_query_attention(x, W_Q, W_K, W_V, W_O, num_heads, num_kv_heads):
     """Self-attention in which several heads of queries share one head of keys and values.
 
-    x: (B, T, C); W_Q: (C, num_heads D), W_K and W_V: (C, num_kv_heads D), W_O: (num_heads D, C)   ->   (B, T, C)
-    num_kv_heads divides num_heads; with r = num_heads / num_kv_heads, the first r heads of queries share the first head of keys
-    and values, the next r the second, and so on.
+    x: (B, T, C); W_Q: (C, num_heads D), W_K and W_V: (C, num_kv_heads D), W_O: (num_heads D, C)
+    ->  (B, T, C)
+    num_kv_heads divides num_heads; with r = num_heads / num_kv_heads, the first r heads of queries share the
+    first head of keys and values, the next r the second, and so on.
     """
     # solution
     q, k, v = (

@@ -3,16 +3,18 @@
 #
 # *Reading: 35 minutes. Exercises: 60 minutes. Needs: lessons 03, 08, 09.*
 #
-# One attention gives each token one mixture of the others. What if it needs two different things at once, and what does that
-# cost?
+# One attention gives each token one mixture of the others. What if a token needs two different things at
+# once, and what does that cost?
 #
 # **You will be able to:**
 #
 # - say what several heads can do that one cannot, and measure it
 # - write multi-head attention with every shape, from memory
 # - split heads and merge them, and recognise the wrong order, which raises no error
-# - derive the backward of split, merge and the projections
+# - derive the backward pass of split, merge and the projections
 # - say what the number of heads costs, what it does not cost, and when there are too many
+#
+# Words you do not know are in the [glossary](../../docs/glossary.md).
 
 # %%
 import numpy as np
@@ -29,18 +31,20 @@ mg.manual_seed(10)
 np.set_printoptions(precision=4, suppress=True)
 
 # %% [markdown]
-# ## Intuition: one look is one mixture
+# ## Intuition: one attention is one mixture
 #
-# A token's output is a weighted mean of values, and its weights sum to 1 (lesson 08). Say the word "sat" wants to know two
-# things: *who* sat, and *where*. With one attention it can put half of its weight on "cat" and half on "mat". What arrives is
-# the average of the two values, and an average does not say which of them was the one who sat.
+# A token's output is a weighted mean of values, and its weights sum to 1 (lesson 08). Suppose the word "sat"
+# needs two things: *who* sat, and *where*. With one attention it can put half of its weight on "cat" and half
+# on "mat". The output is the average of the two values, and an average does not tell which of them sat.
 #
-# The way out is to look twice: two attentions with queries, keys and values of their own, whose answers come back side by
-# side instead of averaged. Each is a **head**. That the whole may not become more expensive, each head works in a narrower
-# space: with $h$ heads, in $d_{model}/h$ dimensions.
+# The solution is to attend twice: two attentions with their own queries, keys and values, whose outputs are
+# put side by side instead of averaged. Each is a **head**. To keep the total cost the same, each head is
+# narrower: with $h$ heads, each has $d_{model}/h$ dimensions, where $d_{model}$ is the width of a token's
+# vector.
 #
-# You may read what heads learn: one syntax, one what "it" refers to. Some trained heads do look so (Clark et al. 2019, *What
-# Does BERT Look At?*); nobody tells them to, and many cannot be named.
+# You may read that heads learn certain things: one learns syntax, another what "it" refers to. Some trained
+# heads do look like that (Clark et al. 2019, *What Does BERT Look At?*). But nobody assigns these roles, and
+# many heads have no role that one could name.
 
 # %% [markdown]
 # ## Definition
@@ -48,35 +52,31 @@ np.set_printoptions(precision=4, suppress=True)
 # $$\text{MultiHead}(X, M) = \text{Concat}(\text{head}_1, \dots, \text{head}_h) W^O, \qquad
 # \text{head}_i = \text{Attention}(X W_i^Q, M W_i^K, M W_i^V)$$
 #
-# (Vaswani et al. 2017, section 3.2.2.) $X$ asks and $M$ is asked; in self-attention they are the same.
+# (Vaswani et al. 2017, section 3.2.2.) Queries come from $X$, keys and values from $M$ (the *memory*); in
+# self-attention both are the same.
 #
 # | symbol | shape | what it is |
 # | --- | --- | --- |
-# | $X$ | $n \times d_{model}$ | the positions that ask |
-# | $M$ | $m \times d_{model}$ | the positions that are asked |
-# | $W_i^Q, W_i^K$ | $d_{model} \times d_k$ | head $i$'s projections to queries and keys |
+# | $X$ | $n \times d_{model}$ | the positions that attend |
+# | $M$ | $m \times d_{model}$ | the positions that they attend to |
+# | $W_i^Q, W_i^K$ | $d_{model} \times d_k$ | head $i$'s projections (learned matrices) to queries and keys |
 # | $W_i^V$ | $d_{model} \times d_v$ | head $i$'s projection to values |
 # | $P_i$ | $n \times m$ | head $i$'s weights: each row sums to 1, in each head |
-# | $\text{head}_i$ | $n \times d_v$ | what head $i$ gathered |
+# | $\text{head}_i$ | $n \times d_v$ | the output of head $i$ |
 # | $\text{Concat}(\dots)$ | $n \times h d_v$ | all heads side by side |
-# | $W^O$ | $h d_v \times d_{model}$ | mixes the heads, and leads back to the width of $X$ |
+# | $W^O$ | $h d_v \times d_{model}$ | the output projection: mixes the heads and restores the width of $X$ |
 #
-# By convention $d_k = d_v = d_{model}/h$. Then the heads' projections fit side by side into one square matrix,
-# $W^Q = [W_1^Q \mid \dots \mid W_h^Q]$, of shape $d_{model} \times d_{model}$, and so do $W^K$ and $W^V$. One product makes
-# the queries of all heads: **head $i$ is columns $i d_k$ to $(i+1) d_k - 1$** (counting heads from 0). Programs are written
-# so.
+# By convention $d_k = d_v = d_{model}/h$. Then the projections of all heads fit side by side into one square
+# matrix, $W^Q = [W_1^Q \mid \dots \mid W_h^Q]$, of shape $d_{model} \times d_{model}$, and so do $W^K$ and
+# $W^V$. One product computes the queries of all heads, and **head $i$ has columns $i d_k$ to
+# $(i+1) d_k - 1$** (counting heads from 0). Programs are written this way.
 #
-# In code there is a batch axis too, and $B$ sequences of $T$ tokens go through these shapes, with $H = h$ and $D = d_k$:
+# In code there is a batch axis too. A batch of $B$ sequences of $T$ tokens goes through these shapes, with
+# $H = h$ and $D = d_k$:
 #
-#     x            (B, T, C)        C = d_model = H D
-#     x @ W_Q      (B, T, C)
-#     reshape      (B, T, H, D)     cut the last axis
-#     transpose    (B, H, T, D)     heads before positions: now the last two axes are a matrix for each head
-#     scores       (B, H, T, T)
-#     out          (B, H, T, D)
-#     transpose    (B, T, H, D)
-#     reshape      (B, T, C)        Concat
-#     @ W_O        (B, T, C)
+#     x (B, T, C) C = d_model = H D x @ W_Q (B, T, C) reshape (B, T, H, D) split the last axis transpose (B,
+#     H, T, D) heads before positions: now the last two axes are a matrix for each head scores (B, H, T, T)
+#     out (B, H, T, D) transpose (B, T, H, D) reshape (B, T, C) Concat @ W_O (B, T, C)
 
 
 # %%
@@ -108,40 +108,44 @@ out, weights = multi_head(x, x, *rng.standard_normal((4, 12, 12)), num_heads=3)
 print("x", x.shape, " heads", split_heads(x, 3).shape, " weights", weights.shape, " output", out.shape)
 
 # %% [markdown]
-# Those are all the lines there are: `attention` is lesson 08's, which works on the last two axes and carries the others along.
+# This is the whole code: `attention` is that of lesson 08, which works on the last two axes and broadcasts
+# the others.
 
 # %% [markdown]
 # ## A worked example by hand
 #
 # Three tokens, $d_{model} = 8$, two heads, $d_k = d_v = 4$.
 #
-# Let the tokens be "the cat sat". Features 1 to 3 say which word it is, features 5 to 7 at which place it stands:
+# Let the tokens be "the cat sat". A feature is a column of $X$. Features 1 to 3 say which word it is,
+# features 5 to 7 at which position it stands. Each is *one-hot*: 1 in one column, 0 in the others.
 #
 # $$X = \begin{bmatrix} 1&0&0&0&1&0&0&0 \\ 0&1&0&0&0&1&0&0 \\ 0&0&1&0&0&0&1&0 \end{bmatrix}$$
 #
-# **Head 1 looks at words.** Its matrices read the first three features only. A one-hot vector times a matrix picks a row, so
-# the word's query is a row of $W_1^Q$. We take the rows of lesson 08's worked example, whose answer you know:
+# **Head 1 attends by word.** Its matrices read the first three features only. A one-hot vector times a matrix
+# selects a row, so the word's query is a row of $W_1^Q$. We take the rows of the worked example in lesson 08,
+# whose output you know:
 #
 # $$\text{head}_1 = \begin{bmatrix} 0.6163 & 0.7673 & 0.6163 & 0 \\
 # 0.3103 & 0.7463 & 0.9434 & 0 \\ 0.6685 & 0.8780 & 0.4535 & 0 \end{bmatrix}$$
 #
-# **Head 2 looks one place back.** Its key is the place, one-hot. Its query is 8 times the one-hot of the place *before*, and
-# nothing for the first token. Its value is the word, one-hot. For the second token the products are (8, 0, 0), the scores (4,
-# 0, 0) after division by $\sqrt{d_k} = 2$. $e^4 = 54.598$, so the weights are 54.598 / 56.598 = 0.9647 and twice 1 / 56.598 =
-# 0.0177. The first token asks with zeros: all scores are 0, all weights 1/3.
+# **Head 2 attends to the position before.** Its key is the position, one-hot. Its query is 8 times the
+# one-hot vector of the position *before*, and zeros for the first token. Its value is the word, one-hot. For
+# the second token the products are (8, 0, 0), and the scores (4, 0, 0) after division by $\sqrt{d_k} = 2$.
+# $e^4 = 54.598$, so the weights are 54.598 / 56.598 = 0.9647 and twice 1 / 56.598 = 0.0177. The query of the
+# first token is zero: all scores are 0, all weights 1/3.
 #
 # $$\text{head}_2 = \begin{bmatrix} 0.3333 & 0.3333 & 0.3333 & 0 \\
 # 0.9647 & 0.0177 & 0.0177 & 0 \\ 0.0177 & 0.9647 & 0.0177 & 0 \end{bmatrix}$$
 #
-# Read it: "sat" has received "0.96 cat" from head 2: *the word before me is cat*.
+# The last row says that "sat" has received "0.96 cat" from head 2: *the word before me is cat*.
 
 # %%
 X = np.concatenate([np.eye(3, 4), np.eye(3, 4)], axis=1)  # (3, 8)
-# (8, 4), lesson 08's rows
+# (8, 4), the rows of lesson 08
 W_Q1 = np.concatenate([[[1, 0, 2, 1], [0, 2, 1, 0], [1, 1, 0, 2]], np.zeros((5, 4))])
 W_K1 = np.concatenate([[[0, 1, 1, 0], [2, 0, 0, 1], [1, 2, 1, 0]], np.zeros((5, 4))])
 W_V1 = np.concatenate([[[1, 0, 1, 0], [1, 1, 0, 0], [0, 1, 1, 0]], np.zeros((5, 4))])
-W_Q2 = np.concatenate([np.zeros((4, 4)), 8 * np.eye(4, k=-1)])  # place t asks for place t - 1
+W_Q2 = np.concatenate([np.zeros((4, 4)), 8 * np.eye(4, k=-1)])  # position t attends to t - 1
 W_K2 = np.concatenate([np.zeros((4, 4)), np.eye(4)])
 W_V2 = np.concatenate([np.eye(4), np.zeros((4, 4))])
 
@@ -156,17 +160,17 @@ assert np.allclose(np.exp(4), 54.598, atol=5e-4) and np.allclose(
 assert np.allclose(head2[0, :3], 1 / 3) and np.allclose(head2[2], [0.0177, 0.9647, 0.0177, 0], atol=5e-5)
 
 # %% [markdown]
-# **Concat and $W^O$.** Side by side the heads are $3 \times 8$. $W^O$ is $8 \times 8$; its upper four rows read head 1, its
-# lower four head 2. Let it be
+# **Concat and $W^O$.** Side by side the heads are $3 \times 8$. $W^O$ is $8 \times 8$; its upper four rows
+# multiply head 1, its lower four head 2. Let it be
 #
 # $$W^O = \begin{bmatrix} I & 0 \\ I & I \end{bmatrix} \quad (I \text{ is the } 4 \times 4 \text{ identity})$$
 #
-# Multiply in blocks: the left half of the output is head 1 + head 2, the right half is head 2. The first row is (0.6163 +
-# 0.3333, 0.7673 + 0.3333, 0.6163 + 0.3333, 0 | 0.3333, 0.3333, 0.3333, 0) = (0.9497, 1.1006, 0.9497, 0 | 0.3333, 0.3333,
-# 0.3333, 0).
+# Multiply in blocks: the left half of the output is head 1 + head 2, the right half is head 2. The first row
+# is (0.6163 + 0.3333, 0.7673 + 0.3333, 0.6163 + 0.3333, 0 | 0.3333, 0.3333, 0.3333, 0) = (0.9497, 1.1006,
+# 0.9497, 0 | 0.3333, 0.3333, 0.3333, 0).
 #
-# So the output of multi-head attention is a *sum over heads*, $\sum_i \text{head}_i W_i^O$, where $W_i^O$ is head $i$'s four
-# rows of $W^O$.
+# So the output of multi-head attention is a *sum over heads*, $\sum_i \text{head}_i W_i^O$, where $W_i^O$ are
+# the four rows of $W^O$ that multiply head $i$.
 
 # %%
 W_O = np.block([[np.eye(4), np.zeros((4, 4))], [np.eye(4), np.eye(4)]])
@@ -182,21 +186,21 @@ assert np.allclose(together[0], out) and np.allclose(weights[0], [P1, P2])
 print("the same by split, attention and merge:\n", together[0])
 
 # %% [markdown]
-# What would **one head** of width 8 do with the same matrices? Its product of a query and a key runs over all eight columns,
-# so it is the sum of the two heads' products: one softmax has to serve both wishes.
+# What would **one head** of width 8 do with the same matrices? Its product of a query and a key runs over all
+# eight columns, so it is the sum of the two heads' products: one softmax must serve both purposes.
 
 # %%
 _, single = multi_head(X[None], X[None], W_Q, W_K, W_V, W_O, num_heads=1)
 figure = Figure(figsize=(7, 3), layout="constrained")
-figure.suptitle("Two heads keep two patterns apart; one head must blend them")
+figure.suptitle("Two heads keep two patterns separate; one head must blend them")
 for axes, P, title in zip(
     figure.subplots(1, 3),
     (P1, P2, single[0, 0]),
-    ("head 1: by word", "head 2: the place before", "one head of width 8"),
+    ("head 1: by word", "head 2: the position before", "one head of width 8"),
 ):
     axes.imshow(P, cmap="Blues", vmin=0, vmax=1)
     axes.set_title(title, fontsize=10)
-    axes.set(xlabel="looked at", ylabel="looks" if P is P1 else "")
+    axes.set(xlabel="key", ylabel="query" if P is P1 else "")
     axes.set_xticks(range(3), ["the", "cat", "sat"])
     axes.set_yticks(range(3), ["the", "cat", "sat"])
     for (i, j), p in np.ndenumerate(P):
@@ -204,8 +208,8 @@ for axes, P, title in zip(
 show(figure, "The weights of the worked example: two heads with two patterns, and one head that blends them")
 
 # %% [markdown]
-# In the last picture "cat" looks at "the" with weight 0.88: head 2's wish has won, and what head 1 wanted of "sat" (0.69) is
-# down to 0.11.
+# In the last panel "cat" attends to "the" with weight 0.88: the pattern of head 2 has won, and the weight of
+# "sat", which was 0.69 in head 1, is down to 0.11.
 
 # %%
 assert np.allclose(P1[1], [0.2537, 0.0566, 0.6897], atol=5e-5)
@@ -215,8 +219,8 @@ print("cat, one head of width 8:", single[0, 0, 1])
 # %% [markdown]
 # ## Split: reshape, then transpose
 #
-# Why not reshape to `(B, H, T, D)` at once? The shape is the same, so nothing complains. Number the entries and look: entry
-# (t, c) is 10 t + c, so the tens digit tells the position.
+# Why not reshape to `(B, H, T, D)` directly? The shape is the same, so there is no error. Number the elements
+# to see the difference: element (t, c) is 10 t + c, so the tens digit is the position.
 
 # %%
 numbered = (10 * np.arange(3)[:, None] + np.arange(8))[None]  # (1, 3, 8)
@@ -228,11 +232,11 @@ assert wrong[0, 0].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [10, 11, 12, 13]]
 assert np.array_equal(merge_heads(right), numbered)
 
 # %% [markdown]
-# `reshape` never moves numbers in memory; it only draws the borders anew. Cutting the last axis in two draws a border inside
-# each position: right. Drawing the borders of heads first cuts the *sequence* in two.
+# `reshape` never changes the order of elements; it only groups them differently. Splitting the last axis in
+# two divides each position into heads, which is right. Reshaping to heads first divides the *sequence*.
 #
-# **A program that breaks, silently.** With the wrong split, "position 1 of head 0" is the second half of token 0, and a
-# causal mask (lesson 09) hides the wrong things. Change the last token, and see which outputs notice:
+# **A program that breaks silently.** With the wrong split, "position 1 of head 0" is the second half of token
+# 0, and a causal mask (lesson 09) hides the wrong keys. Change the last token, and see which outputs change:
 
 
 # %%
@@ -252,15 +256,15 @@ pairs["wrong"] = (lambda x: x.reshape(1, 2, 6, 4), lambda x: x.reshape(1, 6, 8))
 pairs["merge forgotten"] = (lambda x: split_heads(x, 2), lambda x: x.reshape(1, 6, 8))
 for name, pair in pairs.items():
     moved = np.abs(causal_self_attention(changed, *pair) - causal_self_attention(x, *pair)).max(-1)[0]
-    print(f"{name:16s} tokens whose output notices a change of token 5: {np.flatnonzero(moved > 0)}")
+    print(f"{name:16s} tokens whose output changes with token 5: {np.flatnonzero(moved > 0)}")
     assert (moved[:5] == 0).all() == (name != "merge forgotten")
 
 # %% [markdown]
-# Look at the last line: when only the merge lacks its transpose, token 2's output knows the future. Such a model reaches a
-# marvellous training loss and cannot write a sentence.
+# Look at the last line: if only the merge lacks its transpose, the output of token 2 depends on a later
+# token. Such a model reaches a wonderful training loss and cannot write a sentence.
 #
-# The wrong split together with the wrong merge does not leak here, but there the first half of the sequence (head 0) is a
-# separate world from the second half (head 1):
+# The wrong split together with the wrong merge does not leak here. But the second half of the sequence
+# (head 1) never sees the first half (head 0):
 
 # %%
 first = x.copy()
@@ -269,20 +273,20 @@ for name in ("right", "wrong"):
     moved = np.abs(causal_self_attention(first, *pairs[name]) - causal_self_attention(x, *pairs[name])).max(
         -1
     )[0]
-    print(f"{name:6s} tokens whose output notices a change of token 0: {np.flatnonzero(moved > 0)}")
+    print(f"{name:6s} tokens whose output changes with token 0: {np.flatnonzero(moved > 0)}")
     assert (moved[3:] > 0).all() == (name == "right")
 
 # %% [markdown]
-# ## Parameters and cost: those of one head
+# ## Parameters and cost: the same as with one head
 #
-# Four matrices of $d_{model} \times d_{model}$, whatever $h$: **$4 d_{model}^2$ weights** (and $4 d_{model}$ biases, if
-# there are any). Each head has its share of the columns; nothing is added.
+# There are four matrices of $d_{model} \times d_{model}$, whatever $h$: **$4 d_{model}^2$ weights** (and
+# $4 d_{model}$ biases, if there are any). Each head has its part of the columns; nothing is added.
 #
-# Multiplications: the projections take $4 n d_{model}^2$. The scores of one head take $n^2 d_k$, those of all heads
-# $h n^2 d_k = n^2 d_{model}$, and mixing the values takes as many. So $h$ drops out here too.
+# Multiplications: the projections take $4 n d_{model}^2$. The scores of one head take $n^2 d_k$, those of all
+# heads $h n^2 d_k = n^2 d_{model}$, and mixing the values takes the same. So $h$ does not matter here either.
 #
-# It does not drop out everywhere: the weights $P_i$ are $h n^2$ numbers, so their memory and the exponentials of the softmax
-# grow with $h$.
+# It does matter in one place: the weights $P_i$ have $h n^2$ elements, so their memory and the exponentials
+# of the softmax grow with $h$.
 
 # %%
 print("heads  parameters  multiplications (projections + scores + mixing)  weights kept, n = 128")
@@ -294,21 +298,22 @@ for h in (1, 2, 8, 32):
     assert parameters == 4 * 512**2 + 4 * 512 == 1_050_624
 
 # %% [markdown]
-# ## Derivation of the backward
+# ## Derivation of the backward pass
 #
 # Let $G$ be the gradient of the loss at the output, $(B, n, d_{model})$. Go back line by line.
 #
-# **$Y = C W^O$**, with $C$ the concatenated heads. A product (lesson 03): $dC = G {W^O}^\top$, and $dW^O = \sum C^\top G$,
-# summed over all positions of all sequences, since all use the same $W^O$.
+# **$Y = C W^O$**, where $C$ are the concatenated heads. This is a matrix product (lesson 03):
+# $dC = G {W^O}^\top$, and $dW^O = \sum C^\top G$, summed over all positions of all sequences, since all use
+# the same $W^O$.
 #
-# **Merge.** It computes nothing: every number of the heads lands in one place of $C$. Written as a matrix, it is a
-# permutation $\Pi$, with one 1 in every row and column. The backward of a linear map is its transpose, and a permutation's
-# transpose is its inverse. So *the backward of merge is split*, and the backward of split is merge. $d \text{head}$ =
-# `split_heads(dC)`.
+# **Merge.** It computes nothing: every element of the heads moves to one position in $C$. Written as a
+# matrix, it is a permutation $\Pi$, with one 1 in every row and column. The backward pass of a linear map is
+# its transpose, and the transpose of a permutation is its inverse. So *the backward pass of merge is split*,
+# and that of split is merge. $d \text{head}$ = `split_heads(dC)`.
 #
-# **Attention.** Lesson 08, for each head on its own: from $d \text{head}_i$ to $dQ_i$, $dK_i$, $dV_i$.
+# **Attention.** As in lesson 08, for each head separately: from $d \text{head}_i$ to $dQ_i$, $dK_i$, $dV_i$.
 #
-# **Split.** Merge them: $dQ$, $dK$, $dV$, each $(B, \cdot, d_{model})$.
+# **Split.** Merge these gradients: $dQ$, $dK$, $dV$, each $(B, \cdot, d_{model})$.
 #
 # **Projections.** $Q = X W^Q$, $K = M W^K$, $V = M W^V$:
 #
@@ -316,8 +321,8 @@ for h in (1, 2, 8, 32):
 #
 # $$dX = dQ {W^Q}^\top, \qquad dM = dK {W^K}^\top + dV {W^V}^\top$$
 #
-# $M$ is used twice, so two gradients add. In self-attention $X$ *is* $M$: then it is used three times, and the whole gradient
-# is $dX + dM$.
+# $M$ is used twice, so two gradients add up. In self-attention $X$ *is* $M$: then it is used three times, and
+# its gradient is $dX + dM$.
 
 
 # %%
@@ -353,8 +358,8 @@ print("gradients", [d.shape for d in multi_head_backward(np.ones((2, 3, 4)), x, 
 # %% [markdown]
 # ## Gradient check
 #
-# Cross-attention of 3 positions to 5, two heads of width 2, against finite differences; then self-attention, where the two
-# gradients add.
+# The first check compares cross-attention of 3 positions to 5, with two heads of width 2, with finite
+# differences. The second checks self-attention, where the two gradients add up.
 
 # %%
 forward = lambda x, memory, *W: multi_head(x, memory, *W, 2)[0]  # noqa: E731
@@ -368,13 +373,13 @@ def self_backward(g, x):
 
 
 assert gradcheck((lambda x: multi_head(x, x, *matrices, 2)[0], self_backward), [x])
-print("six gradients of cross-attention and the one of self-attention: right in every entry")
+print("six gradients of cross-attention and one of self-attention: every element is right")
 
 # %% [markdown]
 # ## The same in minigrad
 #
-# `models/attention.py`: `MultiHeadAttention`, with `split` and `merge` as here. Its weights lie as PyTorch's, (out, in), so
-# $W^Q$ is `q_proj.weight.T`. It also has masks, biases, dropout, and a backward.
+# `MultiHeadAttention` in `models/attention.py` has `split` and `merge` as here. Its weights have PyTorch's
+# layout, (out, in), so $W^Q$ is `q_proj.weight.T`. It also has masks, biases, dropout, and a backward pass.
 
 # %%
 layer = MultiHeadAttention(8, 2, bias=False).double()
@@ -386,35 +391,37 @@ assert np.allclose(theirs.data, ours, atol=1e-14) and np.allclose(their_weights.
 print(layer)
 
 # %% [markdown]
-# **Heads have no order.** Move the columns of head 1 before those of head 0 in $W^Q$, $W^K$, $W^V$, and the rows of $W^O$
-# likewise: the output stays. With a wrong split it does not, which makes this a good test of one.
+# **Heads have no order.** Move the columns of head 1 before those of head 0 in $W^Q$, $W^K$, $W^V$, and the
+# rows of $W^O$ in the same way: the output stays the same. With a wrong split it changes, so this is a good
+# test of a split.
 
 # %%
 order = np.r_[4:8, 0:4]
 moved = [W[:, order] for W in matrices[:3]] + [matrices[3][order]]
 assert np.allclose(multi_head(x, x, *moved, 2)[0], ours, atol=1e-14)
 print(
-    "two heads exchanged: the output differs by",
+    "two heads exchanged: the output changes by",
     np.abs(multi_head(x, x, *moved, 2)[0] - ours).max().round(12),
 )
 
 
 def wrongly_split(x, W_Q, W_K, W_V, W_O):
-    q, k, v = ((x @ W).reshape(2, 2, 5, 4) for W in (W_Q, W_K, W_V))  # heads before positions at once
+    q, k, v = ((x @ W).reshape(2, 2, 5, 4) for W in (W_Q, W_K, W_V))  # heads before positions directly
     return attention(q, k, v)[0].reshape(2, 5, 8) @ W_O
 
 
 difference = np.abs(wrongly_split(x, *moved) - wrongly_split(x, *matrices)).max()
-print("the same with a wrong split: it differs by ", difference.round(4))
+print("with a wrong split:   the output changes by", difference.round(4))
 assert difference > 1e-3
 
 # %% [markdown]
 # ## More heads are not always better
 #
-# You can see it on a small task that needs exactly two looks: eight
-# random letters, and each place shall tell which letter stands one place before it *and* which three places before (the
-# sequence closes to a ring). The model is one attention layer, $d_{model} = 16$: eight features for the letter, eight for the
-# place. We train it with 1, 2, 4, 8 and 16 heads, 300 steps each.
+# A small task shows it that needs exactly two attentions. There are eight random letters. The output at each
+# position should be the letter one position before it *and* the letter three positions before it (the
+# sequence is a ring: the last letter comes before the first). The model is one attention layer with
+# $d_{model} = 16$: eight features for the letter, eight for the position. We train it with 1, 2, 4, 8 and 16
+# heads, 300 steps each.
 
 
 # %%
@@ -451,7 +458,7 @@ losses = [trained(h) for h in heads]
 figure = Figure(figsize=(7, 3.4), layout="constrained")
 axes = figure.add_subplot()
 axes.plot(heads, losses, "o-", color="#0072B2")
-axes.set_title("Two looks need two heads; sixteen heads of width 1 can hardly aim", fontsize=12)
+axes.set_title("Two patterns need two heads; sixteen heads of width 1 can hardly select", fontsize=12)
 axes.set_xscale("log", base=2)
 axes.set_xticks(heads, [f"{h}\n(width {16 // h})" for h in heads])
 axes.set(
@@ -463,18 +470,22 @@ print({h: round(loss, 3) for h, loss in zip(heads, losses, strict=True)})
 assert losses[0] > 0.5 and max(losses[1:3]) < 0.02 and losses[4] > 0.5
 show(
     figure,
-    "The error after 300 steps: large with one head, nearly 0 with two, four and eight, large again with sixteen",
+    "The error after 300 steps: large with one head, nearly 0 with two, four and eight, large again with "
+    "sixteen",
 )
 
 # %% [markdown]
-# With **one head** the two letters come averaged, and which is which cannot be told. **Two** do it. With **sixteen**, each
-# head has one dimension: its score is $q_i k_j$, a product of two numbers. A softmax over $q_i k_1, q_i k_2, \dots$ can only
-# favour the largest or the smallest $k_j$; it cannot pick out the fifth of eight. In general the scores of a head are a
-# matrix of rank at most $d_k$ (Bhojanapalli et al. 2020 call it the low-rank bottleneck).
+# With **one head** the output is the average of the two letters, and the model cannot tell which is which.
+# **Two** heads are enough. With **sixteen**, each head has one dimension: its score is $q_i k_j$, a product
+# of two scalars. A softmax over $q_i k_1, q_i k_2, \dots$ can only favour the largest or the smallest $k_j$;
+# it cannot select the fifth of eight. In general the scores of a head are a matrix of rank at most $d_k$ (at
+# most $d_k$ of its rows are linearly independent; Bhojanapalli et al. 2020 call this the low-rank
+# bottleneck).
 #
-# In the paper's own experiments (Vaswani et al. 2017, table 3, rows A) one head loses 0.9 BLEU to the best setting, and 32
-# heads are worse than 16 again. Michel et al. (2019, *Are Sixteen Heads Really Better than One?*) take heads away from
-# trained models, and many are not missed.
+# In the paper's own experiments (Vaswani et al. 2017, table 3, rows A) one head is 0.9 BLEU (a score for
+# translations) below the best setting, and 32 heads are worse than 16. Michel et al. (2019, *Are Sixteen
+# Heads Really Better than One?*) remove heads from trained models; without many of them the models are nearly
+# as good.
 
 # %%
 n, d_model = 8, 16
@@ -488,11 +499,12 @@ for h in (1, 2, 4, 8, 16):
 # %% [markdown]
 # ## Grouped queries
 #
-# A model that writes text keeps the keys and values of all tokens so far (a *KV cache*; lesson 14). That memory grows with
-# the number of heads of keys and values. **Grouped-query attention** (Ainslie et al. 2023) has fewer of them: $h$ heads of
-# queries share $h_{kv}$ heads of keys and values, each serving $h / h_{kv}$ neighbours. $h_{kv} = 1$ is **multi-query
-# attention** (Shazeer 2019). $W^K$ and $W^V$ become narrower by the same factor. In code, each head of keys is repeated for
-# its group; backward, the gradients of a group add up, as for anything used several times.
+# A model that writes text keeps the keys and values of all tokens so far (a *KV cache*; lesson 14). The cache
+# grows with the number of heads of keys and values. **Grouped-query attention** (Ainslie et al. 2023) has
+# fewer of them: $h$ heads of queries share $h_{kv}$ heads of keys and values, and each of these serves
+# $h / h_{kv}$ neighbouring heads of queries. With $h_{kv} = 1$ this is **multi-query attention** (Shazeer
+# 2019). $W^K$ and $W^V$ become narrower by the same factor. In code, each head of keys is repeated for its
+# group. In the backward pass the gradients of a group add up, as for anything that is used several times.
 
 # %%
 grouped = MultiHeadAttention(64, 8, num_kv_heads=2, bias=False)
@@ -506,10 +518,11 @@ print(
 # %% [markdown]
 # ## Edge cases
 #
-# 1. **One head** is lesson 08's attention with projections around it.
+# 1. **One head** is the attention of lesson 08 with projections around it.
 # 2. **As many heads as dimensions**: rank 1, see above.
 # 3. **One token**: every weight is 1, whatever the head; the output is $X W^V W^O$.
-# 4. **$d_{model}$ not a multiple of $h$**: by the convention, an error that should be a sentence. Q1 has more.
+# 4. **$d_{model}$ not a multiple of $h$**: by the convention this is an error, and its message should say so.
+#    Q1 has more.
 
 # %%
 one = rng.standard_normal((1, 1, 8))
@@ -524,11 +537,11 @@ except ValueError as error:
 #
 # - **Reshape without transpose**, in split or in merge. No error; see above.
 # - **$\sqrt{d_{model}}$ instead of $\sqrt{d_k}$.** The products run over $d_k$ columns.
-# - **A mask of shape (T, T) for (B, H, T, T)** broadcasts well; a padding mask (B, T) does not mean what you think. Make it
-#   (B, 1, 1, T), lesson 09.
-# - **A seed inside the constructor**: a class that calls `np.random.seed(42)` when it is made, so that its example always gives
-#   the same. Two bad things follow: all layers of a model start with the *same* weights, and the caller's own random numbers
-#   begin anew. The next cell shows both.
+# - **A mask of shape (T, T) for (B, H, T, T)** broadcasts correctly; a padding mask (B, T) does not mean what
+#   you think. Make it (B, 1, 1, T), as in lesson 09.
+# - **A seed inside the constructor**: a class that calls `np.random.seed(42)` in its constructor, so that its
+#   example always gives the same result. This has two bad consequences: all layers of a model start with the
+#   *same* weights, and the caller's own random numbers repeat. The next cell shows both.
 
 
 # %%
@@ -561,13 +574,13 @@ assert (one.q_proj.weight.data != two.q_proj.weight.data).all()
 #
 # <details><summary>Answer</summary>
 #
-# By *convention*, so that the heads share the width equally: $d_k = d_{model}/h$, and the concatenation is $d_{model}$ wide
-# again.
+# By *convention*, so that all heads have the same width: $d_k = d_{model}/h$, and the concatenation is
+# $d_{model}$ wide again.
 #
-# You may read that otherwise concatenation and output projection would not fit. They would: $W^O$ has the shape
-# $h d_v \times d_{model}$ and takes any $d_v$. With $d_{model} = 10$, three heads of width 7 give a concatenation of 21 and a
-# $W^O$ of $21 \times 10$. Even heads of different width can be put side by side. What the convention buys is one square
-# matrix for each projection, and the cost of one head.
+# You may read that otherwise concatenation and output projection would not fit. They would: $W^O$ has the
+# shape $h d_v \times d_{model}$ for any $d_v$. With $d_{model} = 10$, three heads of width 7 give a
+# concatenation of width 21 and a $W^O$ of $21 \times 10$. Even heads of different widths can be put side by
+# side. The advantages of the convention are one square matrix for each projection, and the cost of one head.
 #
 # </details>
 
@@ -581,8 +594,8 @@ assert wide.out_proj.weight.T.shape == (21, 10) and wide(mg.randn(1, 4, 10)).sha
 #
 # <details><summary>Answer</summary>
 #
-# It leads from $d_{model} = 512$ to $d_k = 512 / 8 = 64$ dimensions: $512 \times 64$. The eight of them side by side are the
-# $512 \times 512$ matrix $W^Q$.
+# It maps $d_{model} = 512$ to $d_k = 512 / 8 = 64$ dimensions: $512 \times 64$. Side by side the eight
+# matrices are the $512 \times 512$ matrix $W^Q$.
 #
 # </details>
 
@@ -595,11 +608,12 @@ assert paper.q_proj.weight.T[:, :64].shape == (512, 64) and paper.q_proj.weight.
 # %% [markdown]
 # ### Q3. Two sequences of ten tokens go through that layer. Which shapes do you see?
 #
-# Give those of the queries after the split, of the weights, and of the output.
+# Give the shapes of the queries after the split, of the weights, and of the output.
 #
 # <details><summary>Answer</summary>
 #
-# Queries (2, 8, 10, 64); weights (2, 8, 10, 10), which are 1,600 numbers in 160 rows that each sum to 1; output (2, 10, 512).
+# Queries (2, 8, 10, 64); weights (2, 8, 10, 10), which are 1,600 elements in 160 rows that each sum to 1;
+# output (2, 10, 512).
 #
 # </details>
 
@@ -617,14 +631,15 @@ assert (
 )
 
 # %% [markdown]
-# ### Q4. Somebody reshapes (1, 6, 8) directly to (1, 2, 6, 4). Which numbers are in row 3 of head 1?
+# ### Q4. Somebody reshapes (1, 6, 8) directly to (1, 2, 6, 4). Which elements are in row 3 of head 1?
 #
 # (Counting from 0.)
 #
 # <details><summary>Answer</summary>
 #
-# Head 1 begins at the 24th number, which is token 3. Its row 3 begins 12 numbers later, at number 36: token 36 // 8 = 4,
-# column 36 % 8 = 4. So the second half of token 4; it should have been the second half of token 3.
+# Head 1 begins at element 24, which is in token 3. Its row 3 begins 12 elements later, at element 36: token
+# 36 // 8 = 4, column 36 % 8 = 4. So row 3 is the second half of token 4; it should be the second half of
+# token 3.
 #
 # </details>
 
@@ -639,10 +654,10 @@ assert split_heads(entries, 2)[0, 1, 3].tolist() == [34, 35, 36, 37]
 #
 # <details><summary>Answer</summary>
 #
-# The bias $b$ is added to every key. Query $q$'s score with each key changes by the same number, $q \cdot b / \sqrt{d_k}$,
-# and a softmax does not notice a number added to all its inputs (lesson 05). So the output does not depend on $b$ at all.
-# Some models leave it out; a gradient check should not be surprised by it. The bias of the *queries* does matter, since
-# $b \cdot k_j$ differs from key to key.
+# The bias $b$ is added to every key. The score of a query $q$ with each key changes by the same number,
+# $q \cdot b / \sqrt{d_k}$, and a softmax does not change if a number is added to all its inputs (lesson 05).
+# So the output does not depend on $b$ at all. Some models have no such bias, and a gradient check should
+# expect the zero. The bias of the *queries* does matter, since $b \cdot k_j$ differs from key to key.
 #
 # </details>
 
@@ -665,13 +680,13 @@ assert (
 # %% [markdown]
 # ### Q6. How large is the cache of keys and values of a language model?
 #
-# It has 32 layers and 32 heads of width 128, and is to remember 8,192 tokens in numbers of 2 bytes. And with 8 heads of keys
-# and values?
+# It has 32 layers and 32 heads of width 128, and should keep 8,192 tokens with 2 bytes for each element. And
+# with 8 heads of keys and values?
 #
 # <details><summary>Answer</summary>
 #
-# Keys and values (2) · 32 layers · 32 heads · 128 · 8,192 tokens · 2 bytes = 4,294,967,296 bytes, 4 GiB for one text. With 8
-# heads of keys and values a quarter: 1 GiB.
+# Keys and values (2) · 32 layers · 32 heads · 128 · 8,192 tokens · 2 bytes = 4,294,967,296 bytes, 4 GiB for
+# one text. With 8 heads of keys and values it is a quarter: 1 GiB.
 #
 # </details>
 
@@ -685,10 +700,11 @@ assert cache[32] == 4_294_967_296 == 4 * 2**30 and cache[8] == 2**30
 #
 # <details><summary>Answer</summary>
 #
-# The scores are $X W_i^Q (M W_i^K)^\top = X (W_i^Q {W_i^K}^\top) M^\top$. For any invertible $d_k \times d_k$ matrix $A$,
-# the pair $W_i^Q A$ and $W_i^K A^{-\top}$ gives the same scores. So the single dimensions of queries and keys have no meaning
-# of their own. The product is $d_{model} \times d_{model}$ but of rank at most $d_k$: a head compares tokens in $d_k$
-# directions only. Of $2 \cdot 512 \cdot 64 = 65{,}536$ numbers, $64^2 = 4{,}096$ are thus superfluous.
+# The scores are $X W_i^Q (M W_i^K)^\top = X (W_i^Q {W_i^K}^\top) M^\top$. For any invertible $d_k \times d_k$
+# matrix $A$, the pair $W_i^Q A$ and $W_i^K A^{-\top}$ gives the same scores. So a single dimension of queries
+# and keys has no meaning by itself. The product is $d_{model} \times d_{model}$ but of rank at most $d_k$: a
+# head compares tokens in $d_k$ directions only. Of $2 \cdot 512 \cdot 64 = 65{,}536$ parameters,
+# $64^2 = 4{,}096$ are redundant, as many as $A$ has.
 #
 # </details>
 
@@ -701,22 +717,25 @@ assert np.linalg.matrix_rank(Wq @ Wk.T) == 4 and 2 * 512 * 64 == 65_536 and 64**
 # %% [markdown]
 # ## What was left out
 #
-# - **Masks in several heads** are lesson 09's, broadcast over the axis of heads. Each head may also have a mask of its own.
-# - **Dropout on the weights**, which training uses and evaluation does not.
-# - **One matrix for all three projections**, (d_model, 3 d_model): one product instead of three, as GPT-2's weights are stored.
+# - **Masks in several heads** are those of lesson 09, broadcast over the axis of heads. Each head may also
+#   have its own mask.
+# - **Dropout on the weights**, in training but not in evaluation.
+# - **One matrix for all three projections**, (d_model, 3 d_model): one product instead of three; the weights
+#   of GPT-2 are stored like this.
 # - **Pruning heads, and what heads mean**: Voita et al. 2019, *Analyzing Multi-Head Self-Attention*.
 #
 # ## Sources
 #
 # - Vaswani et al. 2017, *Attention Is All You Need*, section 3.2.2 and table 3 (A)
 # - Shazeer 2019, *Fast Transformer Decoding: One Write-Head is All You Need*; Ainslie et al. 2023, *GQA*
-# - Bhojanapalli et al. 2020, *Low-Rank Bottleneck in Multi-head Attention Models*; Michel et al. 2019; Clark et al. 2019
+# - Bhojanapalli et al. 2020, *Low-Rank Bottleneck in Multi-head Attention Models*; Michel et al. 2019; Clark
+#   et al. 2019
 #
 # ## Exercises
 #
-# You will write `split_heads`, `merge_heads`, `count_parameters`, `multi_head_attention` and its backward, `permute_heads`, and
-# `grouped_query_attention`. Start with
+# You will write `split_heads`, `merge_heads`, `count_parameters`, `multi_head_attention` and its backward,
+# `permute_heads`, and `grouped_query_attention`. Start with
 #
 #     python -m tutorials start 10
 #
-# Next: so far attention does not know in which order the tokens stand. Lesson 11 gives them positions.
+# Next: so far attention does not know the order of the tokens. Lesson 11 gives them positions.
