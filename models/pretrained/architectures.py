@@ -1,8 +1,8 @@
-"""Which of our models a published configuration describes, and what its weights are called here. Knows names and shapes, no files.
+"""Architectures of published models: our model for a configuration, and our names for its weights.
 
-An architecture says how a config.json (its own words) becomes a model, and which names of a file stand for which of ours:
-`hugging` those of Hugging Face's checkpoints, `gguf` those of GGUF files. Each is a list of (pattern, replacement), all applied in
-order; a name that becomes "" is left out on purpose.
+An Architecture builds a model from a config.json and maps a file's names to ours: `hugging` for Hugging
+Face's checkpoints, `gguf` for GGUF files. Each is a list of (pattern, replacement), all applied in order; a
+name that becomes "" is omitted on purpose.
 """
 
 import re
@@ -20,7 +20,7 @@ ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "ge
 
 
 class Architecture:
-    """What all have in common. `layers` is the attribute that holds the blocks, `spare` the names that a file may leave out."""
+    """The base class. `layers` names the attribute with the blocks, `spare` what a file may omit."""
 
     layers, spare, hugging, gguf = "layers", (), (), ()
 
@@ -28,31 +28,31 @@ class Architecture:
         self.config = config
 
     def ours(self, name, array, is_gguf):
-        """(our name, the array as we keep it) of one tensor of a file; the name is "" if it is left out."""
+        """(our name, our form of the array) of one tensor of a file; the name is "" if it is omitted."""
         for pattern, replacement in self.gguf if is_gguf else self.hugging:
             name = re.sub(pattern, replacement, name)
         return name, array
 
     def refuse(self, name, *fine):
-        """A sentence if the configuration asks for something that our model does not have."""
+        """Raises FileProblem if the configuration asks for something that our model does not have."""
         if self.config.get(name) not in (None, *fine):
             raise FileProblem(
-                f"The configuration says {name} = {self.config[name]!r}, which our {type(self).__name__} does not have "
-                f"(it has {', '.join(map(repr, fine)) or 'none'}). Use another model."
+                f"The configuration says {name} = {self.config[name]!r}, which our {type(self).__name__} "
+                f"does not have (it has {', '.join(map(repr, fine)) or 'none'}). Use another model."
             )
 
     def positive(self, name, default):
-        """A number above 0 of the configuration, or the default where it says nothing."""
+        """A positive number from the configuration, or the default if it has none."""
         value = self.config.get(name)
         if value is not None and not (type(value) in (int, float) and 0 < value < float("inf")):
             raise FileProblem(
-                f"The configuration says {name} = {value!r}, where a number above 0 is needed. Is the file whole?"
+                f"The configuration says {name} = {value!r}, which must be above 0. Is the file complete?"
             )
         return default if value is None else value
 
 
 class Bert(Architecture):
-    """BERT and its smaller kin, such as MiniLM. Models of sentences come without the head that fills in words."""
+    """BERT and smaller models like MiniLM. Sentence encoders come without the head that fills in words."""
 
     spare = ("pooler.", "transform.", "transform_norm.", "output_bias")
     hugging = (
@@ -111,7 +111,7 @@ class GPT2(Architecture):
 
 
 class LlamaLike(Architecture):
-    """Llama and those built like it: SmolLM2, TinyLlama."""
+    """Llama and models built like it: SmolLM2, TinyLlama."""
 
     hugging = (
         (r".*rotary_emb\.inv_freq$", ""), (r"^model\.", ""), (r"^embed_tokens", "embedding"), (r"^lm_head", "output"),
@@ -125,13 +125,13 @@ class LlamaLike(Architecture):
     )  # fmt: skip
 
     def ours(self, name, array, is_gguf):
-        """GGUF turns neighbours, Hugging Face halves: their rows are brought into Hugging Face's order."""
+        """As in Architecture; and reorders GGUF's rotary layout (interleaved) to Hugging Face's (halves)."""
         name, array = super().ours(name, array, is_gguf)
         if name == "output.weight" and self.config.get("tie_word_embeddings"):
             return "", array
         heads = {"q": self.config["num_attention_heads"], "k": self.kv_heads()}
-        turned = re.search(r"attention\.([qk])_proj\.weight$", name) if is_gguf else None
-        return name, interleaved_to_halves(array, heads[turned[1]]) if turned else array
+        rotated = re.search(r"attention\.([qk])_proj\.weight$", name) if is_gguf else None
+        return name, interleaved_to_halves(array, heads[rotated[1]]) if rotated else array
 
     def kv_heads(self):
         return self.config.get("num_key_value_heads") or self.config["num_attention_heads"]
@@ -144,7 +144,8 @@ class LlamaLike(Architecture):
         scaling = c.get("rope_scaling") or rope
         if scaling.get("rope_type", scaling.get("type", "default")) != "default":
             raise FileProblem(
-                f"The configuration stretches the rotary positions ({scaling}), which our Llama does not. Use another model."
+                f"The configuration scales the rotary positions ({scaling}), which our Llama does not. "
+                "Use another model."
             )
         theta = rope.get("rope_theta") or self.positive("rope_theta", 10000.0)
         return Llama(c["vocab_size"], c["hidden_size"], c["num_attention_heads"], layers, self.kv_heads(), c["intermediate_size"],
@@ -156,17 +157,15 @@ KNOWN = {"bert": Bert, "gpt2": GPT2, "llama": LlamaLike}
 
 
 def architecture(config, where):
-    """The Architecture of a configuration; a sentence for one that we do not have."""
+    """The Architecture of a configuration. Raises FileProblem for a model type that we do not have."""
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in KNOWN:
-        raise FileProblem(
-            f"{where} is a model of type {kind!r}; the types that are read are {', '.join(KNOWN)}."
-        )
+        raise FileProblem(f"{where} is a model of type {kind!r}; supported types are {', '.join(KNOWN)}.")
     return KNOWN[kind](config)
 
 
 def with_eps(model, eps):
-    """What stands inside the root of every LayerNorm, as the model was trained with."""
+    """Set eps of every LayerNorm to the value that the model was trained with. Returns the model."""
     for module in model.modules():
         if isinstance(module, LayerNorm):
             module.eps = eps
@@ -174,5 +173,5 @@ def with_eps(model, eps):
 
 
 def stand_in(shape):
-    """An array of a shape, without memory: to see what a name and a shape become before anything is read."""
+    """An array of this shape that takes no memory: converts a name and a shape before any data is read."""
     return np.broadcast_to(np.uint8(0), shape)

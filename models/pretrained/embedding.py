@@ -1,6 +1,6 @@
-"""A vector for a sentence: what an encoder makes of its tokens, averaged and brought to length 1 (Reimers & Gurevych 2019).
+"""Sentence embeddings: the mean of an encoder's vectors, scaled to length 1 (Reimers & Gurevych 2019).
 
-Knows an encoder and its tokenizer; not what the vectors are used for. The product of two vectors is how alike the sentences are.
+The dot product of two sentences' vectors measures their similarity.
 """
 
 import numpy as np
@@ -11,12 +11,12 @@ from minigrad.data import padded
 
 @no_grad()
 def embed(published, sentences, batch_size=32):
-    """sentences (N strings) -> (N, C) float32, each of length 1. Those of like length are computed together."""
+    """sentences (N strings) -> (N, C) float32, each of length 1. A batch has sentences of similar lengths."""
     if isinstance(sentences, str):
         raise TypeError(f"embed takes a list of sentences, got one string; write [{sentences[:20]!r}].")
     if not hasattr(published.model, "encode"):
         raise ValueError(
-            f"Sentences are embedded by an encoder, such as minilm; a {type(published.model).__name__} writes on."
+            f"embed needs an encoder, such as minilm; a {type(published.model).__name__} continues text."
         )
     rows = [published.tokenizer.encode(sentence) for sentence in sentences]
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
@@ -28,7 +28,7 @@ def embed(published, sentences, batch_size=32):
 
 
 def vectors(model, rows):
-    """Rows of token numbers, of any lengths -> (N, C): the mean of what each token became, brought to length 1."""
+    """Rows of token ids, of any lengths -> (N, C): the mean of the tokens' vectors, scaled to length 1."""
     tokens = padded(rows, model.pad)
     real = np.arange(tokens.shape[1]) < np.array([len(row) for row in rows])[:, None]  # (N, T)
     encoded = model.encode(tokens, mask=real[:, None, None, :]).data  # (N, T, C)

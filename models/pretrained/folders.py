@@ -1,7 +1,8 @@
-"""A folder as Hugging Face publishes models: config.json and safetensors, one file or several with an index. Knows no architecture.
+"""A folder as Hugging Face publishes models: config.json and safetensors, one file or several with an index.
 
-The numbers are mapped into memory, not read: a page comes from the disk when it is first computed with. safetensors' own reader
-copies what it gives, and has no bfloat16 for NumPy, so it only says here whether a file is whole; the rest is its header, in JSON.
+Arrays are memory-mapped, not read: a page comes from the disk at its first use. The package safetensors would
+copy arrays, and has no bfloat16 for NumPy. So it only checks here that a file is complete; the header, in
+JSON, says the rest.
 """
 
 import json
@@ -24,7 +25,7 @@ class Folder:
         self.config = load_json(self.path / "config.json")
         if not isinstance(self.config, dict):
             raise FileProblem(
-                f"{self.path / 'config.json'} must hold an object, it holds a {type(self.config).__name__}."
+                f"{self.path / 'config.json'} must contain an object, got a {type(self.config).__name__}."
             )
         self.tensors = {}
         for file in self._files():
@@ -32,7 +33,7 @@ class Folder:
         self.shapes = {name: shape for name, (_, _, shape, _) in self.tensors.items()}
 
     def _files(self):
-        """The safetensors files: those that an index names, or the single one."""
+        """The safetensors files: the ones named in the index, or the single one."""
         index = self.path / "model.safetensors.index.json"
         if index.exists():
             named = load_json(index)
@@ -48,8 +49,8 @@ class Folder:
         if single.exists() or not [*self.path.glob("pytorch_model*.bin")]:
             return [single]
         raise FileProblem(
-            f"{self.path} holds its weights as pytorch_model.bin, which could run code when it is read. Convert it first: "
-            "in PyTorch, model.save_pretrained(folder) of transformers writes model.safetensors."
+            f"{self.path} holds its weights as pytorch_model.bin, which could run code when it is read. "
+            "Convert it first: transformers' model.save_pretrained(folder) writes model.safetensors."
         )
 
     def read(self, name):
@@ -63,7 +64,7 @@ class Folder:
 
 
 def header(file):
-    """{name: (file, dtype, shape, where its numbers begin)}; a FileProblem if the file is not whole or holds other numbers."""
+    """{name: (file, dtype, shape, offset)}. Raises FileProblem if the file is cut off or has other dtypes."""
     from safetensors import SafetensorError, safe_open
 
     if not file.exists():
@@ -86,7 +87,8 @@ def header(file):
     ]
     if odd:
         raise FileProblem(
-            f"{file} holds numbers of types that are not read: {', '.join(odd[:3])}; floats of 16, 32 and 64 bits are."
+            f"{file} holds unsupported dtypes: {', '.join(odd[:3])}; "
+            "floats of 16, 32 and 64 bits are supported."
         )
     return {
         name: (file, e["dtype"], tuple(e["shape"]), 8 + length + e["data_offsets"][0])
@@ -96,7 +98,7 @@ def header(file):
 
 
 def float32(array, is_bfloat16=False):
-    """float32 stays as it is, in the file; a bfloat16 is the upper half of a float32."""
+    """Convert to float32. A float32 array stays mapped; a bfloat16 is the upper half of a float32."""
     if is_bfloat16:
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array.astype(np.float32, copy=False)

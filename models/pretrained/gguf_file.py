@@ -1,6 +1,6 @@
-"""A GGUF file: a model, its settings and its vocabulary in one, its numbers often of 4 or 8 bits. Knows no architecture.
+"""A GGUF file: a model, its settings and its vocabulary in one file, with weights often of 4 or 8 bits.
 
-Read by the package gguf, which also says what the small numbers stand for; what is float32 already is mapped into memory.
+The package gguf reads the file and dequantizes the weights; float32 weights are memory-mapped.
 """
 
 from pathlib import Path
@@ -9,8 +9,8 @@ import numpy as np
 
 from minigrad.saving import FileProblem
 
-BLOCK = 1 << 20  # numbers unpacked at once
-# our readers know Hugging Face's words: what stands for them in a GGUF file, after the name of its architecture
+BLOCK = 1 << 20  # elements dequantized at once
+# Hugging Face's names, which our readers use: the GGUF names, which follow the architecture's name in a file
 LLAMA = {
     "hidden_size": "embedding_length", "num_hidden_layers": "block_count", "num_attention_heads": "attention.head_count",
     "num_key_value_heads": "attention.head_count_kv", "intermediate_size": "feed_forward_length", "max_position_embeddings": "context_length",
@@ -25,15 +25,15 @@ WORDS = {"llama": LLAMA, "bert": LLAMA, "gpt2": GPT2}
 
 
 class GGUF:
-    """config in Hugging Face's words, shapes {name: shape}, read(name) -> array, and get(name), whatever else the file says."""
+    """config in Hugging Face's words, shapes {name: shape}, read(name) -> array, get(name) -> any field."""
 
     is_gguf = True
 
     def __init__(self, path):
         self.path = Path(path)
-        reader = opened(self.path)
-        # plain values: the package keeps an array for each token of the vocabulary, a hundred megabytes in all
-        self.said = {name: field.contents() for name, field in reader.fields.items()}
+        reader = open_reader(self.path)
+        # plain values: the package keeps an array for each token of the vocabulary, 100 MB in all
+        self.fields = {name: field.contents() for name, field in reader.fields.items()}
         self.tensors = {tensor.name: tensor for tensor in reader.tensors}
         self.shapes = {
             name: tuple(int(n) for n in reversed(tensor.shape)) for name, tensor in self.tensors.items()
@@ -41,7 +41,7 @@ class GGUF:
         self.config = self._config()
 
     def get(self, name, default=None):
-        return self.said.get(name, default)
+        return self.fields.get(name, default)
 
     def _config(self):
         kind = self.get("general.architecture")
@@ -55,7 +55,7 @@ class GGUF:
         return {"model_type": kind, "vocab_size": vocabulary, "type_vocab_size": types, "tie_word_embeddings": "output.weight" not in self.shapes or kind == "gpt2", **found}  # fmt: skip
 
     def read(self, name):
-        """float32 is the file itself; other numbers are unpacked so many rows at a time that little lies beside the result."""
+        """Read an array: float32 is mapped, other types are dequantized BLOCK elements at a time."""
         from gguf import quants
 
         tensor, shape = self.tensors[name], self.shapes[name]
@@ -69,25 +69,27 @@ class GGUF:
                 )
         except NotImplementedError:
             raise FileProblem(
-                f"{self.path}: the numbers of {name} are {tensor.tensor_type.name}, which the package gguf cannot read yet."
+                f"{self.path}: {name} has the type {tensor.tensor_type.name}, "
+                "which the package gguf cannot dequantize yet."
             ) from None
         return out
 
 
-def opened(path):
-    """gguf's reader of a file; a FileProblem if the package is not installed or the file is none, or cut off."""
+def open_reader(path):
+    """gguf's reader of a file. Raises FileProblem if the package is missing or the file is damaged."""
     try:
         import gguf
     except ImportError:
         raise FileProblem(
-            f"{path} is a GGUF file, which the package gguf reads; it is not installed. Type: pip install gguf"
+            f"{path} is a GGUF file: it needs the package gguf, which is not installed. "
+            "Type: pip install gguf"
         ) from None
     try:
-        reader = gguf.GGUFReader(path, "c")  # what is changed in memory stays there
+        reader = gguf.GGUFReader(path, "c")  # copy on write: changes stay in memory
     except FileNotFoundError:
         raise FileProblem(f"There is no file {path}.") from None
     except Exception as error:
-        # the package reads whatever stands there, and fails in as many ways as there are broken files
+        # the package does not check the file, and a broken one raises anything
         raise FileProblem(
             f"{path} is not a whole GGUF file ({error}); it may have been cut off. Download it again."
         ) from None

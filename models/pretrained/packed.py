@@ -1,4 +1,4 @@
-"""Weights kept in two bytes a number, computed with in float32. Knows matrices, no model: half the memory, and more work a token.
+"""Weights stored in two bytes an element and computed with in float32: half the memory, more work a token.
 
 float16    11 bits of accuracy, nothing above 65,504        bfloat16    8 bits, and the range of float32
 """
@@ -8,12 +8,12 @@ import numpy as np
 from minigrad import Tensor, is_grad_enabled
 from minigrad.nn import Embedding, Linear, Module
 
-# numbers that are float32 at once: 256 KiB, which with what is made on the way stays in the processor's cache
+# elements unpacked at once: 256 KiB of float32, which with the intermediate arrays fit the processor's cache
 BLOCK = 1 << 16
 
 
 class Packed(Module):
-    """What a Linear or an Embedding does, from packed numbers. It cannot be trained."""
+    """A Linear or an Embedding with packed weights. It cannot be trained."""
 
     def __init__(self, layer, storage):
         self.storage, self.bias = storage, getattr(layer, "bias", None)
@@ -31,10 +31,10 @@ class Packed(Module):
         return Tensor(self.rows(getattr(x, "data", x))) if self.is_table else self.project(x)
 
     def project(self, x):
-        """x W^T + b: so many rows of W at a time as fit into the cache."""
+        """x W^T + b, with as many rows of W at a time as fit into the cache."""
         if is_grad_enabled() and x.requires_grad:
             raise ValueError(
-                "Packed weights are for answering, under no_grad; to train, load the model with storage='float32'."
+                "Packed weights work under no_grad only; to train, load the model with storage='float32'."
             )
         flat, (out, width) = x.data.reshape(-1, x.shape[-1]), self.numbers.shape
         y, step = np.empty((len(flat), out), np.float32), max(1, BLOCK // width)
@@ -46,11 +46,11 @@ class Packed(Module):
 
 
 def pack(array, storage):
-    """float16, or the upper halves of float32 rounded to the nearest, of two equally near the even one, as uint16."""
+    """Convert to float16, or to bfloat16 as uint16: the upper half of a float32, rounded half to even."""
     if storage == "float16":
         if not np.abs(array).max(initial=0) <= np.finfo(np.float16).max:
             raise ValueError(
-                "The weights hold numbers above 65,504, the largest float16, or a NaN; take storage='bfloat16'."
+                "The weights hold values above 65,504, the largest float16, or a NaN; use storage='bfloat16'."
             )
         return array.astype(np.float16)
     bits = np.ascontiguousarray(array).view(np.uint32)
@@ -58,9 +58,11 @@ def pack(array, storage):
 
 
 def unpack(numbers, storage):
-    """The same numbers as float32. A float16 has its sign, exponent and digits in the order of a float32, with an exponent that
-    counts from another zero: shifted into place it is 2^112 times too small. NumPy's astype asks number by number, and takes
-    three times as long."""
+    """Convert packed elements to float32.
+
+    A float16 has its sign, exponent and mantissa in the order of a float32, with another exponent bias:
+    shifted into
+    place it is 2^112 times too small. NumPy's astype converts element by element, three times slower."""
     if storage == "bfloat16":
         bits = numbers.astype(np.uint32)
         bits <<= 16
@@ -74,8 +76,9 @@ def unpack(numbers, storage):
 
 
 class Packing:
-    """Packs the matrices of a model one by one, as soon as each has its numbers, so that all are never float32 at once; a matrix
-    in two places stays one. Learned positions stay as they are."""
+    """Packs the matrices of a model one by one as they are loaded: they are never all float32 at once.
+
+    A tied matrix stays tied. Learned positions are not packed."""
 
     def __init__(self, model, storage):
         self.storage, self.waiting = storage, {}
@@ -85,7 +88,7 @@ class Packing:
                     self.waiting.setdefault(id(child.weight), (child, []))[1].append((module, name))
 
     def take(self, parameter):
-        """Put Packed in place of the layer whose weight this is, if it is one."""
+        """Replace the layer whose weight this is by a Packed one, if there is such a layer."""
         layer, places = self.waiting.pop(id(parameter), (None, ()))
         new = Packed(layer, self.storage) if places else None
         for module, name in places:

@@ -1,5 +1,6 @@
-"""A GPT of ours as a folder that Hugging Face's transformers opens as GPT2LMHeadModel. Knows their config.json; needs neither
-transformers nor PyTorch. `pretrained.load` reads the folder back.
+"""Publish a GPT of ours as a folder that Hugging Face's transformers opens as GPT2LMHeadModel.
+
+Needs neither transformers nor PyTorch. `pretrained.load` reads the folder back.
 """
 
 from pathlib import Path
@@ -12,25 +13,26 @@ WEIGHTS = "model.safetensors"
 
 
 def publish(model, folder):
-    """Write config.json and model.safetensors into a folder, which is made. In transformers:
+    """Write config.json and model.safetensors into a folder, creating it. In transformers:
 
     GPT2LMHeadModel.from_pretrained(folder)
     """
     if not isinstance(model, GPT):
         kind = type(model).__name__
         raise ValueError(
-            f"publish writes a GPT as GPT-2's folder; a {kind} has no such form. Its state goes through models.torch_states."
+            f"publish writes a GPT as GPT-2's folder; a {kind} has no such form. "
+            "Convert its state with models.torch_states."
         )
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileProblem(f"The folder {folder} could not be made: {error.strerror}.") from None
+        raise FileProblem(f"The folder {folder} could not be created: {error.strerror}.") from None
     save_json(Path(folder) / "config.json", config_of(model))
     save_tensors(Path(folder) / WEIGHTS, named_as_in_torch(model.state_dict()), {"format": "pt"})
 
 
 def config_of(model):
-    """The sizes of a GPT in Hugging Face's words."""
+    """The settings of a GPT in Hugging Face's words."""
     block, dropout = model.h[0], model.drop.p
     return {
         "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": model.wte.num_embeddings, "n_positions": model.max_len,

@@ -1,6 +1,6 @@
-"""Text as the token numbers that a published model knows, and a talk as the text it was trained on. Knows vocabularies, no weights.
+"""Tokenizers of published models: text to token ids and back, and chats to text.
 
-Read by the package tokenizers from tokenizer.json, or put together from the vocabulary inside a GGUF file; a folder with a
+The package tokenizers reads a tokenizer.json, or gets the vocabulary of a GGUF file; a folder with a
 vocab.txt needs no package: our WordPiece reads it.
 """
 
@@ -9,15 +9,15 @@ import numpy as np
 from minigrad.saving import FileProblem, load_json
 from models.pretrained.wordpiece import WordPiece
 
-# how a GGUF file's vocabulary cuts the text before pairs are joined: its name for it, and whether digits stand alone
+# the pre-tokenizers of GGUF files, by name: whether each splits digits
 CUTS = {"smollm": True, "gpt-2": False, "gpt2": False, "default": False}
-CONTROL = 3  # the type of a token in a GGUF file that is no text
-KEPT = 8  # numbers that are decoded again with each new one: a blank may depend on what stands before
-MOST = 1 << 27  # bytes of a tokenizer.json
+CONTROL = 3  # the type of a control token in a GGUF file
+KEPT = 8  # ids that are decoded again with each new one: a space may depend on the tokens before
+MOST = 1 << 27  # bytes of a tokenizer.json, at most
 
 
 class Tokenizer:
-    """Text to numbers and back. `max_len` cuts what encode gives; `end` are the numbers that end an answer."""
+    """Converts text to token ids, at most max_len of them, and back. The ids in `end` end an answer."""
 
     def __init__(self, inner, max_len=None, end=(), template=None, special=None):
         self.inner, self.end, self.template, self.special = inner, tuple(end), template, special or {}
@@ -27,14 +27,14 @@ class Tokenizer:
             inner.enable_truncation(max_len)
 
     def encode(self, text, special=True):
-        """The numbers of a text, an array (T,); special: with what the model wants around it."""
+        """The token ids of a text, an array (T,); `special` adds the model's special tokens around it."""
         return np.array(self.inner.encode(text, add_special_tokens=special).ids, dtype=np.int64)
 
-    def decode(self, numbers):
-        return self.inner.decode([int(n) for n in numbers])
+    def decode(self, ids):
+        return self.inner.decode([int(i) for i in ids])
 
     def chat(self, messages):
-        """The text of a talk, [{"role": "user", "content": "..."}, ...], up to where the answer begins."""
+        """Render a chat, [{"role": "user", "content": "..."}, ...], as text up to where the answer begins."""
         if not self.template:
             raise FileProblem(
                 "This model has no chat template: it continues text, and was not trained to answer."
@@ -44,28 +44,28 @@ class Tokenizer:
             from jinja2.sandbox import ImmutableSandboxedEnvironment
         except ImportError:
             raise FileProblem(
-                "Chat templates are written for the package jinja2, which is not installed. Type: pip install jinja2"
+                "Chat templates need the package jinja2, which is not installed. Type: pip install jinja2"
             ) from None
-        try:  # the template is a stranger's: the sandbox lets it write text and nothing else
+        try:  # the template is not trusted: the sandbox lets it only write text
             template = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(
                 self.template
             )
             return template.render(messages=messages, add_generation_prompt=True, **self.special)
         except (TemplateError, TypeError, ValueError) as error:
-            raise FileProblem(f"The model's chat template cannot be followed: {error}") from None
+            raise FileProblem(f"The model's chat template cannot be rendered: {error}") from None
 
 
-def streamed(tokenizer, numbers):
-    """The text of numbers as they come, a piece for each: "" while a character is unfinished, which waits for the rest."""
+def streamed(tokenizer, ids):
+    """Yield the text of ids as they come, a piece for each: "" while a character is incomplete."""
     seen, shown, text = [], "", ""
-    for number in numbers:
-        seen.append(int(number))
+    for token in ids:
+        seen.append(int(token))
         text = tokenizer.decode(seen)
         if text.endswith("�"):
             yield ""
             continue
         yield text[len(shown) :]
-        # to decode all from the beginning would take the square of the length
+        # decoding all ids each time would take quadratic time
         seen = seen[-KEPT:] if len(seen) > 4 * KEPT else seen
         shown = text = tokenizer.decode(seen)
     yield text[len(shown) :]
@@ -105,10 +105,12 @@ def of_folder(source):
         return WordPiece(path / "vocab.txt", settings.get("do_lower_case", True), limit)
     if (path / "tokenizer.json").exists():
         raise FileProblem(
-            f"{path / 'tokenizer.json'} is read by the package tokenizers, which is not installed. Type: pip install tokenizers"
+            f"{path / 'tokenizer.json'} needs the package tokenizers, which is not installed. "
+            "Type: pip install tokenizers"
         )
     raise FileProblem(
-        f"{path} holds no tokenizer.json and no vocab.txt, so text cannot become tokens; download them beside the weights."
+        f"{path} holds no tokenizer.json and no vocab.txt, so text cannot become tokens; "
+        "download them beside the weights."
     )
 
 
@@ -117,7 +119,7 @@ def text_of(token):
 
 
 def template_of(path, settings):
-    """The chat template: a file of its own or a setting; of several the first."""
+    """The chat template, from its own file or from the settings; the first of several."""
     if (path / "chat_template.jinja").exists():
         return (path / "chat_template.jinja").read_text(encoding="utf-8")
     template = settings.get("chat_template")
@@ -150,17 +152,18 @@ def of_gguf(source):
         raise FileProblem(f"{source.path} holds no vocabulary, so text cannot become tokens.")
     if kind == "bert":
         return WordPiece(
-            [unspaced(token) for token in tokens], True, source.config.get("max_position_embeddings")
+            [to_wordpiece(token) for token in tokens], True, source.config.get("max_position_embeddings")
         )
     cut = source.get("tokenizer.ggml.pre", "default")
     if kind != "gpt2" or cut not in CUTS:
         raise FileProblem(
-            f"{source.path} has a vocabulary of the kind {kind!r}, cut by {cut!r}; read are 'bert', and 'gpt2' cut by {', '.join(CUTS)}. "
-            "Take the model as a folder with a tokenizer.json."
+            f"{source.path} has a vocabulary of the kind {kind!r} with the pre-tokenizer {cut!r}; supported "
+            f"are 'bert', and 'gpt2' with {', '.join(CUTS)}. Use the model as a folder with a tokenizer.json."
         )
     if not package():
         raise FileProblem(
-            "The vocabulary inside a GGUF file is read with the package tokenizers, which is not installed. Type: pip install tokenizers"
+            "The vocabulary of a GGUF file needs the package tokenizers, which is not installed. "
+            "Type: pip install tokenizers"
         )
     bos, eos = (source.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos"))
     special = {
@@ -173,7 +176,7 @@ def of_gguf(source):
 
 
 def byte_pairs(tokens, merges, types, digits_alone):
-    """GPT-2's byte pair encoding of a vocabulary and the pairs to join, in order."""
+    """GPT-2's byte pair encoding, from a vocabulary and its ordered merges."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
     pairs = [tuple(merge.split(" ")) for merge in merges or ()]
@@ -191,8 +194,8 @@ def byte_pairs(tokens, merges, types, digits_alone):
     return inner
 
 
-def unspaced(token):
-    """GGUF marks where a word begins, with ▁; WordPiece where it goes on, with ##."""
+def to_wordpiece(token):
+    """Convert a token from GGUF's mark (▁ begins a word) to WordPiece's (## continues one)."""
     return (
         token
         if token.startswith("[") and token.endswith("]")

@@ -1,5 +1,6 @@
-"""BERT's tokens: words, and of words that are not in the vocabulary the longest pieces that are (Devlin et al. 2019; Wu et al. 2016,
-section 4.1). Knows a vocabulary and Unicode's kinds of characters; no model.
+"""BERT's tokenizer: words, and for words that are not in the vocabulary the longest pieces that are.
+
+(Devlin et al. 2019; Wu et al. 2016, section 4.1.)
 """
 
 import unicodedata
@@ -9,7 +10,7 @@ import numpy as np
 
 from minigrad.saving import FileProblem
 
-LONGEST = 100  # characters of a word; a longer one is unknown
+LONGEST = 100  # characters of a word, at most; a longer one is [UNK]
 CHINESE = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -21,7 +22,9 @@ CHINESE = (
 
 
 class WordPiece:
-    """[CLS] pieces [SEP]. vocabulary: a vocab.txt, or the list of its lines; a piece that goes on with a word begins with ##."""
+    """Converts text to [CLS] pieces [SEP] and back.
+
+    vocabulary: a vocab.txt, or the list of its lines; a piece that continues a word begins with ##."""
 
     end = ()
 
@@ -32,11 +35,12 @@ class WordPiece:
         missing = [name for name in ("[CLS]", "[SEP]", "[UNK]") if name not in self.number]
         if missing:
             raise FileProblem(
-                f"The vocabulary of {len(self.tokens)} pieces has no {', '.join(missing)}; it is not one of BERT's."
+                f"The vocabulary of {len(self.tokens)} pieces has no {', '.join(missing)}; "
+                "it is not one of BERT's."
             )
 
     def encode(self, text, special=True):
-        """The numbers of a text, an array (T,)."""
+        """The token ids of a text, an array (T,)."""
         found = [self.number[piece] for word in words(text, self.lower) for piece in self.pieces(word)]
         if not special:
             return np.array(found[: self.max_len], dtype=np.int64)
@@ -44,7 +48,7 @@ class WordPiece:
         return np.array([self.number["[CLS]"], *found, self.number["[SEP]"]], dtype=np.int64)
 
     def pieces(self, word):
-        """The longest piece that the word begins with, then the longest that goes on, to its end; or [UNK]."""
+        """Split a word: the longest piece that begins it, the longest that continues it ...; or [UNK]."""
         out, start = [], 0
         while start < len(word) <= LONGEST:
             ends = range(len(word), start, -1)
@@ -55,8 +59,8 @@ class WordPiece:
             start += len(piece) - 2 * (start > 0)
         return out or ["[UNK]"]
 
-    def decode(self, numbers):
-        pieces = [self.tokens[n] for n in numbers]
+    def decode(self, ids):
+        pieces = [self.tokens[i] for i in ids]
         return " ".join(p for p in pieces if p not in ("[CLS]", "[SEP]", "[PAD]")).replace(" ##", "")
 
 
@@ -68,7 +72,7 @@ def lines(path):
 
 
 def words(text, lower):
-    """The words and signs of a text, without what cannot be seen, and in small letters without accents if `lower`."""
+    """The words and signs of a text, without control characters; with `lower`, lowercase without accents."""
     text = "".join(" " if is_space(c) else c for c in text if not is_hidden(c))
     text = "".join(f" {c} " if any(a <= ord(c) <= b for a, b in CHINESE) else c for c in text)
     if lower:

@@ -1,4 +1,4 @@
-"""What `python -m minigrad.train` can run: one file a recipe, each with its data, model, loss and metric. Finds them, and runs."""
+"""The recipes of `python -m minigrad.train`, one file each, and functions that load a recipe or a run."""
 
 import importlib
 import importlib.util
@@ -13,19 +13,22 @@ from minigrad.training.folder import RunFolder
 
 NAMES = ("dates", "translate", "text", "reverse", "sort", "copy", "add", "mlm", "recall")
 MODULES = {name: f"models.recipes.{name}" for name in NAMES}
-ALLOWED = 1 << 24  # numbers that a model may have beyond those saved, such as a table of positions
+ALLOWED = 1 << 24  # elements that a model may have beyond the saved ones, such as a table of positions
 
 
 class RecipeProblem(ValueError):
-    """A recipe or run that cannot be found or read."""
+    """Raised for a recipe or run that cannot be found or read."""
 
 
 def find(name):
-    """The Recipe class of a name in MODULES, or in a learner's own file NAME.py."""
+    """The Recipe class of a name in MODULES, or of a file NAME.py."""
     if name in MODULES:
         return _recipe_in(importlib.import_module(MODULES[name]))
     if not name.endswith(".py"):
-        raise RecipeProblem(f"there is no recipe {name!r}{did_you_mean(name, MODULES)}; there are: {', '.join(MODULES)}. A recipe of your own is given as a file, my_recipe.py.")  # fmt: skip
+        raise RecipeProblem(
+            f"there is no recipe {name!r}{did_you_mean(name, MODULES)}; there are: {', '.join(MODULES)}. "
+            "Give a recipe of your own as a file, my_recipe.py."
+        )
     if not Path(name).is_file():
         raise RecipeProblem(f"there is no file {name}.")
     spec = importlib.util.spec_from_file_location(Path(name).stem, name)
@@ -42,7 +45,7 @@ def find(name):
 
 
 def _place(error, name):
-    """The innermost line of the recipe's own file that is to blame."""
+    """The innermost line of the recipe's file in the traceback, as "line 3: "; empty if there is none."""
     lines = [
         frame.lineno
         for frame in traceback.extract_tb(error.__traceback__)
@@ -67,37 +70,40 @@ def _recipe_in(module):
 
 
 def load_run(folder):
-    """(recipe, model with its trained weights, in evaluation) of a run's folder."""
+    """Load (recipe, trained model in evaluation) from a run's folder."""
     folder = RunFolder(folder)
     config = folder.read_config()
     _check_sizes(config["settings"], folder)
     recipe, model = untrained(config, folder)
     if not folder.weights.exists():
         raise RecipeProblem(
-            f"the run {folder} was stopped before it had saved anything. To begin it again: python -m minigrad.train --resume {folder}"
+            f"the run {folder} was interrupted before it had saved anything. "
+            f"To start it again: python -m minigrad.train --resume {folder}"
         )
     model.load_state_dict(saving.load_tensors(folder.weights))
     return recipe, model.eval()
 
 
 def _check_sizes(settings, folder):
-    """A sentence where settings ask for a model far larger than the weights that were saved: it would fill the memory first."""
+    """Raises RecipeProblem if the settings ask for a model far larger than the saved weights.
+
+    Such a model could fill the memory before load_state_dict compares the shapes."""
     size = {name: value for name, value in settings.items() if isinstance(value, int)}
     width, layers = size.get("d_model", 1), size.get("layers", 1)
-    # names and numbers of each layer take more
+    # a lower bound of the bytes in the layers, and of the rows in the tables
     stacked = layers * max(100, width * max(width, size.get("d_ff", 1)))
-    places = width * max(
+    tables = width * max(
         size.get(name, 1) for name in ("context", "length", "digits", "distance", "vocab_size")
     )
     saved = folder.weights.stat().st_size if folder.weights.is_file() else math.inf
-    if stacked > saved or places > saved + ALLOWED:
+    if stacked > saved or tables > saved + ALLOWED:
         raise RecipeProblem(
-            f"{folder.config} does not fit {folder.weights.name}, which is far smaller than the model it asks for."
+            f"{folder.config} does not fit {folder.weights.name}: it asks for a far larger model."
         )
 
 
 def untrained(config, folder):
-    """(recipe, model) as a run begins, from the config of its RunFolder."""
+    """(recipe, initial model) from the config of a run's RunFolder."""
     manual_seed(config["seed"])
     recipe_class = find(config["recipe"])
     try:

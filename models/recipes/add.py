@@ -1,7 +1,7 @@
-"""add: a small GPT learns to add numbers, digit by digit, from examples alone (the adder of Karpathy's minGPT).
+"""add: a small GPT learns to add numbers, digit by digit, from examples (the adder of Karpathy's minGPT).
 
-The answer is written with the units first, as one adds on paper: each digit then needs the carry of the one before only.
-With the highest digit first the carries of all would have to be known before anything is written.
+The answer has its units first, as in addition on paper: each digit then needs only the carry of the one
+before. With the highest digit first, the model would need all carries before it writes anything.
 """
 
 import string
@@ -10,12 +10,12 @@ from models.recipes.sequences import Sequences
 
 
 class Add(Sequences):
-    """Sums of two numbers of up to `digits` digits, both written with all of them: 007+095, answered 2010 for 0102."""
+    """Sums of two numbers of `digits` digits, with leading zeros: 007+095 has the answer 2010, for 0102."""
 
     name, symbols = "add", string.digits + "+"
     help = "a small GPT learns to add numbers (a minute or two)"
     looking = (
-        "What layer {} of {} looks at in the question while it writes each digit, from the units (below) up"
+        "Attention of layer {} of {} to the question while it writes each digit, from the units (below) up"
     )
     defaults = dict(Sequences.defaults, digits=3, d_model=64, layers=2, steps=1500)
 
@@ -24,17 +24,17 @@ class Add(Sequences):
         if not 1 <= self.settings["digits"] <= 18:
             raise ValueError(f"The numbers can have 1 to 18 digits, got {self.settings['digits']}.")
         self.help = f"a small GPT learns to add numbers of {self.settings['digits']} digits"
-        self.example = self._written(*(int(number[-self.settings["digits"] :]) for number in ("123", "989")))
+        self.example = self._format(*(int(number[-self.settings["digits"] :]) for number in ("123", "989")))
 
     def question(self, rng):
         a, b = rng.integers(10 ** self.settings["digits"], size=2)
-        return self._written(a, b)
+        return self._format(a, b)
 
-    def _written(self, a, b):
+    def _format(self, a, b):
         return f"{a:0{self.settings['digits']}}+{b:0{self.settings['digits']}}"
 
     def solve(self, question):
-        """The sum with one digit more, units first."""
+        """The sum with one more digit, units first."""
         a, b = map(int, question.split("+"))
         return f"{a + b:0{self.settings['digits'] + 1}}"[::-1]
 
@@ -42,34 +42,36 @@ class Add(Sequences):
         return 2 * self.settings["digits"] + 1, self.settings["digits"] + 1
 
     def check(self, question):
-        if question != self._tidied(question):
+        if question != self._normalize(question):
             raise ValueError(
-                f"The model adds two numbers of {self.settings['digits']} digits, as in {self._written(12, 7)}; got {question!r}."
+                f"The model adds two numbers of {self.settings['digits']} digits, "
+                f"as in {self._format(12, 7)}; got {question!r}."
             )
 
-    def _tidied(self, question):
-        """The question as the model knows it; a sentence if it is not two numbers it can add."""
+    def _normalize(self, question):
+        """The question in the model's format. Raises ValueError unless it is a sum the model knows."""
         a, plus, b = question.replace(" ", "").partition("+")
         if not (plus and a.isdecimal() and b.isdecimal() and max(len(a), len(b)) <= self.settings["digits"]):
             raise ValueError(
-                f"The model adds two numbers of up to {self.settings['digits']} digits, as in 12+7; got {question!r}."
+                f"The model adds two numbers of up to {self.settings['digits']} digits, as in 12+7; "
+                f"got {question!r}."
             )
-        return self._written(int(a), int(b))
+        return self._format(int(a), int(b))
 
     def samples(self, model, count=3):
-        """The sums as they are read, with the highest digit first."""
+        """(question, prediction, target) rows, the sums with the highest digit first."""
         return [
             (question, answer[::-1], right[::-1]) for question, answer, right in super().samples(model, count)
         ]
 
     def reading(self, model, text):
-        return super().reading(model, self._tidied(text))
+        return super().reading(model, self._normalize(text))
 
     def attention(self, model, text):
-        """The digits from top to bottom as they are read; what says that the answer is over belongs to none of them."""
+        """As in Sequences, with the highest digit first and without the end token."""
         written, weights = super().attention(model, text)
         return written[-2::-1], weights[:, -2::-1]
 
     def stream(self, model, prompt):
-        """The sum as people write it."""
-        yield str(int(self.answer(model, [self._tidied(prompt)])[0][::-1] or "0"))
+        """Yield the sum as people write it."""
+        yield str(int(self.answer(model, [self._normalize(prompt)])[0][::-1] or "0"))

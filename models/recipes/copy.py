@@ -1,4 +1,4 @@
-"""copy: a small GPT repeats words, the simplest thing attention can do: each letter is found at one distance."""
+"""copy: a small GPT repeats words. The simplest task for attention: each letter is at the same distance."""
 
 from models.recipes.words import Words
 
@@ -9,7 +9,7 @@ class Copy(Words):
     name, help = "copy", "a small GPT repeats words (under a minute)"
     defaults = dict(Words.defaults, steps=500)
 
-    fill = str.ljust  # so that each letter is found at one distance
+    fill = str.ljust  # puts each letter at the same distance
 
     def solve(self, question):
         return question

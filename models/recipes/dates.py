@@ -1,9 +1,10 @@
-"""dates: an encoder-decoder learns to read dates as people write them, and to answer in ISO: "29th of Nov 26" -> 2026-11-29.
+"""dates: an encoder-decoder learns to read dates as people write them: "29th of Nov 26" -> 2026-11-29.
 
-By default it is the paper's Transformer; --model lstm and its like show what it replaced.
+By default the model is the paper's Transformer; --model lstm and the others show what it replaced.
 
-The data is generated here: real calendar days of 1950 to 2049 in fourteen formats, all-numeric ones day first, two-digit years
-meaning the same window. Days are split before anything is written, so no day that is tested was ever trained on.
+This file generates the data: the calendar days of 1950 to 2049 in fourteen formats, all-numeric ones day
+first, two-digit years within the same window. The days are split before they are written, so no test day is
+ever trained on.
 """
 
 import datetime
@@ -44,7 +45,7 @@ MAX_LENGTH = 48
 
 
 def write(day, form, rng):
-    """The day in one of the FORMATS, in one of three cases, and sometimes with stray spaces."""
+    """Write the day in one of the FORMATS, in one of three cases, and sometimes with stray spaces."""
     text = (str, str.lower, str.upper)[rng.integers(3)](neat(day, form))
     if rng.random() < 0.2:
         words = text.split(" ")
@@ -54,7 +55,7 @@ def write(day, form, rng):
 
 
 def neat(day, form):
-    """The day in one of the FORMATS."""
+    """Write the day in one of the FORMATS, without stray spaces."""
     weekday, month = WEEKDAYS[day.weekday()], MONTHS[day.month - 1]
     return form.format(
         d=day.day, dd=f"{day.day:02}", m=day.month, mm=f"{day.month:02}", year=day.year, yy=f"{day.year % 100:02}",
@@ -68,23 +69,24 @@ def ordinal(n):
 
 
 def encode(text):
-    """The characters as token numbers; a sentence for one that is not in the vocabulary."""
+    """Convert a text to token ids. Raises ValueError if it is empty, too long or has unknown characters."""
     unknown = sorted({c for c in text if c not in NUMBER})
     if unknown:
         raise ValueError(
-            f"The model knows the letters a-z and A-Z, digits, space and , . / - only; {text!r} holds {' '.join(map(repr, unknown))}."
+            "The model knows only the letters a-z and A-Z, digits, space and , . / -; "
+            f"{text!r} contains {' '.join(map(repr, unknown))}."
         )
     if not text.strip():
         raise ValueError("There is no date to read: the text is empty.")
     if len(text) > MAX_LENGTH:
         raise ValueError(
-            f"A date of {len(text)} characters is too long for the model, which reads up to {MAX_LENGTH}."
+            f"A date of {len(text)} characters is too long for the model, which reads at most {MAX_LENGTH}."
         )
     return [NUMBER[c] for c in text]
 
 
 def decode(tokens):
-    """The characters up to the end token."""
+    """Convert tokens to a text, up to the end token."""
     return "".join(CHARACTERS[t - RESERVED] for t in until_end(tokens) if t >= RESERVED)
 
 
@@ -96,14 +98,14 @@ def split(seed):
 
 
 class Dates(Pairs):
-    """Data and metric of the default run."""
+    """The data and the metric of the default run."""
 
     name = "dates"
     help = "an encoder-decoder reads dates as people write them and answers in ISO (a minute)"
     defaults = dict(steps=800, batch_size=64, lr=4e-3, d_model=64, layers=2, heads=4, d_ff=128, dropout=0.0, norm="post", label_smoothing=0.0, model="transformer")  # fmt: skip
     metric = "exact match"
     example = "29th of november 2026"
-    attention_title = "What the decoder's last layer looks at in the source while it writes each character"
+    attention_title = "Attention of the decoder's last layer to the source while it writes each character"
     vocab_size, max_len, max_new = VOCABULARY, MAX_LENGTH, 12
     encode, decode = staticmethod(encode), staticmethod(decode)
     label = staticmethod(lambda number: CHARACTERS[number - RESERVED])
@@ -117,7 +119,7 @@ class Dates(Pairs):
         }
 
     def write_all(self, days, count, worker):
-        """Fixed examples: `count` different days, the formats in turn."""
+        """Write `count` different days as fixed examples, the formats in turn."""
         rng = random.fresh("dates", 0, worker)
         return [
             (write(day, FORMATS[i % len(FORMATS)], rng), day.isoformat())
@@ -134,7 +136,7 @@ class Dates(Pairs):
         )
 
     def evaluate(self, model, final=False):
-        """The share of held-out dates answered right to the last character; at the end by format too."""
+        """The fraction of held-out dates answered exactly right; at the end also by format."""
         examples = self.fixed["test" if final else "validation"]
         answers = self.answers(model, [text for text, _ in examples])
         right = [answer == iso for answer, (_, iso) in zip(answers, examples, strict=True)]

@@ -1,6 +1,7 @@
-"""What dates and translate share: an encoder-decoder reads a source and writes its target, one token after another.
+"""The base of dates and translate: an encoder-decoder reads a source and writes its target token by token.
 
-Knows rows of tokens, padding and teacher forcing; not what is written in them, nor where it comes from.
+Contains padding, teacher forcing, decoding and the attention picture; a subclass defines the data and its
+texts.
 """
 
 import numpy as np
@@ -13,23 +14,25 @@ from models.recurrent import EncoderDecoder
 from models.transformer import Transformer
 
 PAD, BOS, EOS = 0, 1, 2
-RESERVED = 3  # token numbers that are no text
+RESERVED = 3  # token ids that are not text
 NAMES = {PAD: "pad", BOS: "start", EOS: "end"}
-# (cell, attention?)
+# name: (cell, has attention)
 RECURRENT = {
-    f"{cell}{looks}": (cell, bool(looks)) for looks in ("", "-attention") for cell in ("lstm", "gru")
+    f"{cell}{suffix}": (cell, bool(suffix)) for suffix in ("", "-attention") for cell in ("lstm", "gru")
 }
 
 
 class Pairs(Recipe):
-    """Subclasses set vocab_size, max_len (the longest row a model must know places for) and max_new (the tokens of the longest
-    answer), and define encode(text) -> token numbers, decode(numbers) -> text, label(number) -> how one is shown in a picture."""
+    """A recipe of (source, target) texts.
+
+    Subclasses set vocab_size, max_len (the longest row's length) and max_new (the longest answer's), and
+    define encode(text) -> token ids, decode(ids) -> text, and label(id) -> its text in a picture."""
 
     choices = {"model": ("transformer", *RECURRENT)}
     generating = ("beam",)
 
     def model(self):
-        """The Transformer, or an encoder-decoder of the same width and depth that reads and writes with LSTMs or GRUs."""
+        """The Transformer, or an encoder-decoder of the same width and depth on LSTMs or GRUs."""
         s, sizes = self.settings, dict(max_len=self.max_len, pad=PAD)
         if s["model"] in RECURRENT:
             cell, attention = RECURRENT[s["model"]]
@@ -40,13 +43,13 @@ class Pairs(Recipe):
         return Transformer(self.vocab_size, *shape, norm=s["norm"], **sizes)
 
     def rows(self, pairs):
-        """(src (B, Ts), tgt (B, Tt)) of (source, target) texts."""
+        """Convert (source, target) texts to (src (B, Ts), tgt (B, Tt))."""
         sources, targets = zip(*pairs, strict=True)
         written = [[BOS, *self.encode(text), EOS] for text in targets]
         return padded([self.encode(text) for text in sources], PAD), padded(written, PAD)
 
     def loss(self, model, batch):
-        """Each token of the target from the source and the right tokens before it (teacher forcing)."""
+        """The loss of each target token, given the source and the true tokens before it (teacher forcing)."""
         src, tgt = batch
         logits, following = model(src, tgt[:, :-1]), tgt[:, 1:]  # (B, Tt - 1, V)
         smoothing = self.settings["label_smoothing"]
@@ -61,17 +64,17 @@ class Pairs(Recipe):
         return int((batch[1][:, 1:] != PAD).sum())
 
     def answer(self, model, texts, beam=1):
-        """The model's target for each source: always the likeliest token, or the likeliest whole of several beams."""
+        """The model's target for each source, greedily or by beam search."""
         src = padded([self.encode(text) for text in texts], PAD)
         return [self.decode(until_end(row)) for row in model.generate(src, BOS, EOS, self.max_new, beam)]
 
     def answers(self, model, texts):
-        """The same for any number of texts, 128 at once."""
+        """The model's targets for any number of sources, in batches of 128."""
         parts = (texts[start : start + 128] for start in range(0, len(texts), 128))
         return [answer for part in parts for answer in self.answer(model, part)]
 
     def reading(self, model, text):
-        """The source, and the target that the model writes to it: each token stands before the one that is written there."""
+        """The model's inputs, (source, its own target shifted by one), and the labels for `attended`."""
         src = np.array([self.encode(text)])
         written = model.generate(src, BOS, EOS, self.max_new)  # (1, Tt)
         tgt = np.concatenate([[[BOS]], written[:, :-1]], axis=1)
@@ -81,11 +84,10 @@ class Pairs(Recipe):
         return (src, tgt), {"names": [source, target], "writes": writes}
 
     def attention(self, model, text):
-        """(what was written, weights (H, Tt, Ts), what was read): where the last decoder layer looked in the source for each
-        token. None of a model that does not look."""
+        """(written tokens, weights (H, Tt, Ts), source tokens) of the last cross-attention, or None."""
         inputs, labels = self.reading(model, text)
-        looks = [layer for layer in attended(model, *inputs, **labels) if layer.kind == "cross"]
-        return (looks[-1].writes, looks[-1].weights, looks[-1].keys) if looks else None
+        cross = [layer for layer in attended(model, *inputs, **labels) if layer.kind == "cross"]
+        return (cross[-1].writes, cross[-1].weights, cross[-1].keys) if cross else None
 
 
 def until_end(tokens):

@@ -1,4 +1,4 @@
-"""mlm: BERT learns to fill in hidden characters of a text, looking both ways. Knows files of text; else Python's own manual."""
+"""mlm: BERT learns to fill in hidden characters of a text, by default of Python's manual, from both sides."""
 
 import math
 import re
@@ -15,18 +15,18 @@ from models.positional import sinusoidal
 from models.recipes.text import Text, windows
 
 PAD, MASK, RESERVED = 0, 1, 2
-SEARCHED = 1 << 20  # characters of a validation text in which an example is looked for
-MARKS = "_□■○●"  # how a hidden character may be written in a question, and shown
+SEARCHED = 1 << 20  # characters of a validation text that are searched for an example
+MARKS = "_□■○●"  # candidates for the mark of a hidden character
 
 
 class MaskedText(Text):
-    """15 of 100 characters are asked for. The target is to find half of them; the blank, the commonest, makes up 30 of 100."""
+    """Hides 15 of 100 characters. The goal is to find half of them; guessing spaces would find 30 of 100."""
 
     name = "mlm"
     help = "BERT fills in hidden characters: --text FILE, or Python's own manual (a minute or two)"
     sizes = dict(d_model=64, layers=2, heads=4, d_ff=256, context=32, dropout=0.0)
     defaults = dict(text=None, steps=3000, batch_size=32, lr=5e-3, **sizes)
-    choices = {}  # a hole is one character, so a token is one too
+    choices = {}  # a hole is one character, so a token must be one too
     reserved = RESERVED
     metric, share = "hidden characters found", True
     betas, weight_decay, last_lr, evaluate_every = (0.9, 0.98), 0.01, 0.02, 300
@@ -34,15 +34,16 @@ class MaskedText(Text):
 
     def __init__(self, settings):
         super().__init__(settings)
-        self.note = f"A hidden character is written {self.hole}, also where you ask."
+        self.note = f"A hidden character is written {self.hole}, also in your own questions."
 
     @property
     def hole(self):
-        """The first mark that the text does not hold, or it could not be told from a hole; the run remembers it."""
+        """The first of MARKS that the text does not contain. The run's settings keep it."""
         free = [mark for mark in MARKS if mark not in self.vocabulary.symbols]
         if not free:
             raise ValueError(
-                f"The text holds all of {' '.join(MARKS)}, one of which must be left to mark hidden characters; replace one in it."
+                f"The text contains all of {' '.join(MARKS)}; one of them must be free "
+                "to mark hidden characters. Replace one in the text."
             )
         return self.settings.setdefault("hole", free[0])
 
@@ -56,7 +57,7 @@ class MaskedText(Text):
         )
 
     def _passage(self):
-        """Token numbers of the validation text, as many as the context, from where the first three words follow each other."""
+        """A context of token ids from the validation text, from the first three words in a row."""
         validation, T = self.split()[1], self.settings["context"]
         blank = re.search(
             r"\s(?=([a-zA-Z]+ ){3})", self.vocabulary.decode(validation[: min(len(validation) - T, SEARCHED)])
@@ -78,7 +79,7 @@ class MaskedText(Text):
         )
 
     def hidden(self, tokens, rng):
-        """(what the model sees, what it is asked): at least one place is asked."""
+        """(the model's input, its targets); at least one position has a target."""
         seen, asked = hide(tokens, MASK, (RESERVED, len(self.vocabulary)), rng, never=(PAD,))
         if (asked == IGNORED).all():
             seen[0, 0], asked[0, 0] = MASK, tokens[0, 0]
@@ -99,21 +100,23 @@ class MaskedText(Text):
 
     @no_grad()
     def evaluate(self, model, final=False):
-        """The share of hidden characters found in the validation text, always the same ones; the loss in nats beside it."""
+        """The fraction of hidden characters found in the validation text, and the loss in nats.
+
+        The same characters are hidden each time."""
         validation, T = self.split()[1], self.settings["context"]
         seen, asked = self.hidden(windows(validation, self.places(final), T)[0], random.fresh("test"))
         right = losses = 0
         for part in np.array_split(np.arange(len(seen)), math.ceil(len(seen) / 50)):
             logits, wanted = model(seen[part]), asked[part]
-            kept = wanted != IGNORED
-            right += (logits.data.argmax(-1) == wanted)[kept].sum()
+            hidden = wanted != IGNORED
+            right += (logits.data.argmax(-1) == wanted)[hidden].sum()
             flat = logits.reshape(-1, len(self.vocabulary))
             losses += F.cross_entropy(flat, wanted.reshape(-1), ignore_index=IGNORED, reduction="sum").item()
         count = (asked != IGNORED).sum()
         return {self.metric: float(right / count), "validation loss": losses / float(count)}
 
     def samples(self, model, count=1):
-        """A passage of the validation text with holes, as it is, and as the model fills it: a line each, one under the other."""
+        """A validation passage with holes, its true text and the model's guess, in three lines."""
         tokens = self._passage()
         holes = random.fresh("test", 1).random(len(tokens)) < 0.15
         text = self.vocabulary.decode(tokens)
@@ -121,22 +124,22 @@ class MaskedText(Text):
         shown, text, guess = (
             s.replace("\n", " ") for s in (shown, text, self.fill(model, np.where(holes, MASK, tokens)))
         )
-        # one blank less: train marks where the guess begins
+        # one space less: train marks where the guess begins
         return [(f"source   {shown}\ntruth    {text}\nguess   ", guess, None)]
 
     @no_grad()
     def fill(self, model, tokens):
-        """The text with the likeliest characters where tokens (T,) say MASK; the specials themselves are never an answer."""
+        """The text of tokens (T,) with the likeliest character for each MASK, never a reserved token."""
         logits = model(tokens[None]).data[0].copy()  # (T, V)
         logits[:, :RESERVED] = -np.inf
         return self.vocabulary.decode(np.where(tokens == MASK, logits.argmax(-1), tokens))
 
     def answer(self, model, prompts):
-        """Each prompt with its holes filled in."""
+        """Fill in the holes of each prompt."""
         return [self.fill(model, self._with_holes(prompt)) for prompt in prompts]
 
     def reading(self, model, text):
-        """The text with its holes, and what the model fills them with."""
+        """The text with its holes as the model's input, and its guesses as labels for `attended`."""
         tokens = self._with_holes(text)
         writes = [
             guess if hole else ""
@@ -147,7 +150,8 @@ class MaskedText(Text):
     def _with_holes(self, prompt):
         if self.hole not in prompt or len(prompt) > self.settings["context"]:
             raise ValueError(
-                f"Write a text of up to {self.settings['context']} characters with {self.hole} for each hidden one; got {prompt!r}."
+                f"Write a text of up to {self.settings['context']} characters "
+                f"with {self.hole} for each hidden one; got {prompt!r}."
             )
         known = self.vocabulary.encode(prompt.replace(self.hole, self.vocabulary.symbols[0]))
         return np.where([c == self.hole for c in prompt], MASK, known)
@@ -156,10 +160,10 @@ class MaskedText(Text):
 
 
 def quick_start(model):
-    """Other first values than BERT's, for a small model that is to learn in a minute.
+    """Initialize BERT differently, so that a small model learns in a minute. Returns the model.
 
-    A hidden character says nothing but where it stands, so until attention finds its neighbours by position, nothing is
-    learned. Learned positions that begin as sinusoids, and larger matrices, bring that forward.
+    A hidden character gives only its position, so nothing is learned until attention finds its neighbours by
+    position. Learned positions initialized as sinusoids, and larger matrices, speed that up.
     """
     for name, p in model.named_parameters():
         if p.ndim > 1 and name.startswith("layers."):

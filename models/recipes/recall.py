@@ -1,8 +1,9 @@
-"""recall: how far back can a model remember? Pairs of a key and a value, then noise, then a key: which value had it?
+"""recall: how far back can a model remember? Pairs of key and value, noise, then a key: which value had it?
 
-RNN, LSTM, GRU and Transformer learn the same questions side by side, each with weights and a loss of its own. What comes of it
-is the accuracy, and the gradient of the answer's loss, against the distance between the pair and the question: an RNN's signal
-goes through every step between (path length = distance), attention's through one (path length 1).
+RNN, LSTM, GRU and Transformer learn the same questions side by side, each with weights and a loss of its own.
+Measures the accuracy, and the gradient of the answer's loss, against the distance between the pair and the
+question. An RNN's signal passes through every step between them (path length = distance), attention's through
+one (path length 1).
 """
 
 import numpy as np
@@ -16,19 +17,25 @@ from models.positional import PositionalEncoding
 from models.recurrent import CELLS, Reader
 
 KEYS, VALUES, NOISE = "abcdefgh", "01234567", ".,:;"
-# a pair is one token, a key that asks another
+# a pair is one token; a key with ? is another
 TOKENS = [*NOISE, *(key + value for key in KEYS for value in VALUES + "?")]
 NUMBER = {token: i for i, token in enumerate(TOKENS)}
-PAIRS = 2  # in each sequence, beside each other; one of them is asked for
+PAIRS = 2  # in each sequence, side by side; the question asks for one of them
 ACCURACY = "accuracy by distance (share of questions answered right)"
-GRADIENT = "gradient by distance (how strongly the answer's loss depends on the pair, as a multiple of how strongly on the question)"
+GRADIENT = (
+    "gradient by distance (how strongly the answer's loss depends on the pair, "
+    "as a multiple of how strongly on the question)"
+)
 UNTRAINED = "gradient by distance, before training"
-LEAST = PAIRS  # the shortest distance at which both can stand before the question
+LEAST = PAIRS  # the shortest distance with both pairs before the question
 
 
 def questions(rng, count, distance, asked):
-    """(tokens (B, T), values (B,)): the pairs come first, then noise; the question comes `distance` steps after the pair that it
-    asks for, the one at place `asked`. Nothing before the question tells which pair that will be."""
+    """Draw (tokens (B, T), values (B,)): pairs, then noise, then the question.
+
+    The question asks for the pair at position `asked`, `distance` steps before it. Nothing before the
+    question reveals
+    which pair that will be."""
     keys = rng.permuted(np.tile(np.arange(len(KEYS)), (count, 1)), axis=1)[:, :PAIRS]  # all different
     values = rng.integers(len(VALUES), size=(count, PAIRS))
     tokens = rng.integers(len(NOISE), size=(count, asked + distance + 1))
@@ -38,7 +45,7 @@ def questions(rng, count, distance, asked):
 
 
 class AttentionReader(nn.Module):
-    """Reads tokens through encoder layers, and answers from the last place: models.recurrent.Reader with attention instead."""
+    """Classifies tokens with encoder layers, at the last position: models.recurrent.Reader with attention."""
 
     def __init__(self, vocab_size, outputs, d_model=64, num_layers=1, num_heads=2, max_len=512):
         self.embedding = nn.Embedding(vocab_size, d_model)
@@ -62,14 +69,14 @@ class AttentionReader(nn.Module):
 
 
 class SideBySide(nn.ModuleDict):
-    """Models by name that are asked the same: tokens -> {name: logits}."""
+    """Models by name that get the same questions: tokens -> {name: logits}."""
 
     def forward(self, tokens):
         return {name: model(tokens) for name, model in self.items()}
 
 
 class Recall(Recipe):
-    """The same questions for all models; no model's loss or gradient touches another's."""
+    """The same questions for all models; no model's loss or gradient affects another's."""
 
     name = "recall"
     help = "which value had the key? RNN, LSTM, GRU and Transformer against the distance (two minutes)"
@@ -82,7 +89,10 @@ class Recall(Recipe):
     def __init__(self, settings):
         super().__init__(settings)
         if self.settings["distance"] < LEAST:
-            raise ValueError(f"recall needs a distance of at least {LEAST}, so that {PAIRS} pairs fit before the question; got {self.settings['distance']}.")  # fmt: skip
+            raise ValueError(
+                f"recall needs a distance of at least {LEAST}, so that {PAIRS} pairs fit before the "
+                f"question; got {self.settings['distance']}."
+            )
         chosen = self.settings["model"]
         self.names = [name for name in (*CELLS, "transformer") if chosen in ("all", name)]
         longest = self.settings["distance"]
@@ -92,7 +102,7 @@ class Recall(Recipe):
         self.metric = self.accuracy_of(self.names[-1])
 
     def accuracy_of(self, name):
-        """The name of a model's figure."""
+        """The name of a model's accuracy in the metrics."""
         return f"accuracy of the {name} at distance {self.settings['distance']}"
 
     def model(self):
@@ -104,30 +114,30 @@ class Recall(Recipe):
         })  # fmt: skip
 
     def batch(self, step):
-        """Questions at one distance, each as likely. (Were short ones likelier, an RNN would learn to remember from them.)"""
+        """Questions at one distance, drawn uniformly: from more short ones an RNN would learn to remember."""
         rng = random.fresh("data", step)
         distance = int(rng.integers(LEAST, self.settings["distance"] + 1))
         return questions(rng, self.settings["batch_size"], distance, int(rng.integers(PAIRS)))
 
     def loss(self, model, batch):
-        """The sum of the models' losses, so that each gets the gradient of its own."""
+        """The sum of the models' losses: each model gets the gradient of its own loss."""
         tokens, values = batch
         return sum(F.cross_entropy(logits, values) for logits in model(tokens).values())
 
     def clip(self, model, longest):
-        """Each model by itself, so that none is slowed by another's long gradient; the longest of them."""
+        """Clip each model separately, so that no other's gradient slows it down. Returns the largest norm."""
         return max(clip_grad_norm_(one.parameters(), longest) for one in model.values())
 
-    # -------- what comes of it
+    # -------- measurements
 
     def held_out(self, distance, count):
-        """Questions that no step of the training drew, from a stream of their own: (tokens, values, place asked for) for each place."""
+        """Yield held-out questions (tokens, values, asked) for each pair, from a separate random stream."""
         for asked in range(PAIRS):
             yield *questions(random.fresh("recall", distance, asked), count // PAIRS, distance, asked), asked
 
     @no_grad()
     def accuracy(self, model, distance, count):
-        """{name: the share of questions answered right}."""
+        """{name: the fraction of questions answered right}."""
         right = {name: [] for name in model.keys()}
         for tokens, values, _ in self.held_out(distance, count):
             for name, logits in model(tokens).items():
@@ -135,7 +145,7 @@ class Recall(Recipe):
         return {name: float(np.mean(parts)) for name, parts in right.items()}
 
     def evaluate(self, model, final=False):
-        """Accuracy of each model at the longest distance; at the end all models at all distances, and the gradients."""
+        """The accuracy of each model at the longest distance; at the end at all distances, with gradients."""
         longest = self.settings["distance"]
         figures = {
             self.accuracy_of(name): share
@@ -154,40 +164,39 @@ class Recall(Recipe):
         return {name: {distance: found[distance][name] for distance in self.distances} for name in self.names}
 
     def gradient(self, model, distance, count=64):
-        """{name: the norm of the loss's gradient at the vector of the pair asked for, over that at the question's vector}."""
+        """{name: the loss's gradient norm at the vector of the pair, divided by that at the question's}."""
         asked = list(self.held_out(distance, count))
         return {
             name: float(np.mean([reach(one, *question) for question in asked])) for name, one in model.items()
         }
 
     def samples(self, model, count=3):
-        """One question at three distances; the answer of each model, and the right one, said as they say it if all are right."""
+        """(question, answers, right answer) at 3 distances; the last two agree if all models are right."""
         rows = []
         for distance in self.distances[:: max(1, len(self.distances) // count)][-count:]:
             tokens, values, _ = next(self.held_out(distance, PAIRS))
-            said, right = self.answers(model, tokens)[0], VALUES[values[0]]
-            rows.append(
-                (shortened(tokens[0]), self.named(said), self.named(said) if set(said) == {right} else right)
-            )
+            answers, right = self.answers(model, tokens)[0], VALUES[values[0]]
+            by_name = self.with_names(answers)
+            rows.append((shorten(tokens[0]), by_name, by_name if set(answers) == {right} else right))
         return rows
 
     @no_grad()
     def answers(self, model, tokens):
-        """For each row what each model answers, in order."""
+        """The answers of all models, in order, for each row."""
         logits = model(tokens).values()
         return [*zip(*([VALUES[i] for i in one.data.argmax(-1)] for one in logits), strict=True)]
 
-    def named(self, said):
-        """Each model's name, and what it said."""
-        return ", ".join(f"{name} {value}" for name, value in zip(self.names, said, strict=True))
+    def with_names(self, answers):
+        """Each model's name and its answer, as "rnn 3, lstm 5"."""
+        return ", ".join(f"{name} {value}" for name, value in zip(self.names, answers, strict=True))
 
     def answer(self, model, prompts):
-        """For each prompt, such as "c7 a3 . , ; c?", what each model answers."""
+        """The answers of all models to each prompt, such as "c7 a3 . , ; c?"."""
         questions = [np.array([encode(prompt, self.settings["distance"] + PAIRS)]) for prompt in prompts]
-        return [self.named(self.answers(model, question)[0]) for question in questions]
+        return [self.with_names(self.answers(model, question)[0]) for question in questions]
 
     def reading(self, model, text):
-        """The question; what the last model says to it, the Transformer if it is there, stands at its end."""
+        """The question as the models' input; its last label is the last model's answer."""
         tokens = np.array([encode(text, self.settings["distance"] + PAIRS)])
         words = text.split()
         return (tokens,), {
@@ -196,13 +205,13 @@ class Recall(Recipe):
         }
 
     def pictures(self, model, folder, rows, figures):
-        """recall.png: accuracy, and gradient, against distance."""
+        """Draw recall.png: accuracy and gradient against distance."""
         from minigrad import viz
 
         untrained = {f"{name}--": points for name, points in figures[UNTRAINED].items()}
         across = "distance: steps between the pair and the question"
         accuracy = dict(
-            title="share of questions answered right", xlabel=across, ylabel="accuracy", curves=figures[ACCURACY],
+            title="fraction of questions answered right", xlabel=across, ylabel="accuracy", curves=figures[ACCURACY],
             level=(1 / len(VALUES), "chance"),
         )  # fmt: skip
         gradient = dict(
@@ -214,7 +223,7 @@ class Recall(Recipe):
 
 
 def reach(model, tokens, values, place):
-    """The mean norm of the loss's gradient at the vectors of one place, over that at the last place."""
+    """The mean norm of the loss's gradient at one position, divided by that at the last position."""
     x = Tensor(model.embedding(tokens).data).requires_grad_()  # (B, T, C)
     with model.evaluating():
         F.cross_entropy(model.read(x), values, reduction="sum").backward()
@@ -223,19 +232,20 @@ def reach(model, tokens, values, place):
 
 
 def encode(text, longest):
-    """Token numbers of a prompt; a sentence for what is not a token, or too long."""
+    """Convert a prompt to token ids. Raises ValueError if it is empty, too long or has unknown words."""
     words = text.split()
     unknown = [word for word in words if word not in NUMBER]
     if unknown or not words or len(words) > longest:
         raise ValueError(
-            f"A question is up to {longest} words apart by spaces: pairs of a letter {KEYS[0]}-{KEYS[-1]} and a digit {VALUES[0]}-{VALUES[-1]}, "
-            f"noise out of {' '.join(NOISE)}, and at the end a letter with ?; got {text!r}."
+            f"A question is up to {longest} words separated by spaces: pairs of a letter {KEYS[0]}-{KEYS[-1]}"
+            f" and a digit {VALUES[0]}-{VALUES[-1]}, noise from {' '.join(NOISE)}, and at the end "
+            f"a letter with ?; got {text!r}."
         )
     return [NUMBER[word] for word in words]
 
 
-def shortened(tokens):
-    """The tokens as text, the middle of long noise left out."""
+def shorten(tokens):
+    """The tokens as text, without the middle of long noise."""
     words = [TOKENS[t] for t in tokens]
     return " ".join(
         words if len(words) <= 8 else [*words[: 2 * PAIRS - 1], f"({len(words) - 2 * PAIRS} more)", words[-1]]

@@ -1,4 +1,4 @@
-"""reverse: a small GPT spells words backwards. It must look as far before the "=" as it writes after it."""
+"""reverse: a small GPT spells words backwards. It must attend as far before the "=" as it writes after it."""
 
 from models.recipes.words import Words
 

@@ -1,7 +1,7 @@
-"""What reverse, sort, copy and add share: a GPT reads a question and "=", and goes on with the answer. Knows no task.
+"""The base of reverse, sort, copy and add: a GPT reads a question and "=", and continues with the answer.
 
-A task is a subclass that says how a question is drawn and what its answer is, both as text. Short questions are filled up
-with blanks, so that the "=" always stands at one place: the model counts from there.
+A task is a subclass that draws questions and solves them, both as strings. Short questions are filled up with
+spaces, so that the "=" always has the same position: the model counts from there.
 """
 
 import numpy as np
@@ -17,16 +17,16 @@ from models.llama import Llama
 
 PAD, END, EQUALS = 0, 1, "="
 IGNORED = -100
-HELD_OUT = 8  # one question in so many is never trained on
+HELD_OUT = 8  # one question in 8 is never trained on
 
 
 def held_out(question):
-    """Is this question kept for testing? The same for every seed, so a run cannot be tested on what another trained on."""
+    """True if this question is kept for testing, for every seed: no run tests on another's training data."""
     return hash_of(question) % HELD_OUT == 0
 
 
 def hash_of(text):
-    """A number that looks random, the same on every machine (FNV-1a)."""
+    """A hash that is the same on every machine (FNV-1a)."""
     number = 2166136261
     for byte in text.encode():
         number = (number ^ byte) * 16777619 % 2**32
@@ -34,9 +34,10 @@ def hash_of(text):
 
 
 class Sequences(Recipe):
-    """Questions drawn anew at every step; the loss counts the answer's characters only.
+    """A recipe that draws new questions at every step; the loss counts only the answer's characters.
 
-    Subclasses define symbols (the characters there are), question(rng) -> text, solve(question) -> text, check(question).
+    Subclasses define symbols (all characters), question(rng) -> string, solve(question) -> string,
+    check(question).
     """
 
     defaults = dict(
@@ -46,15 +47,15 @@ class Sequences(Recipe):
     metric = "exact match"
     last_lr = 0.02
     # the picture's title
-    looking = "What layer {} of {} looks at in the question while it writes each character"
-    fill = str.rjust  # blanks on the left: the question ends at the "="
+    looking = "Attention of layer {} of {} to the question while it writes each character"
+    fill = str.rjust  # spaces on the left: the question ends at the "="
     example = symbols = ""
 
     def __init__(self, settings):
         super().__init__(settings)
         self.vocabulary = Characters(self.symbols + " " + EQUALS, reserved=2)
 
-    # -------- what a task says
+    # -------- defined by a task
 
     def question(self, rng):
         raise NotImplementedError(f"{type(self).__name__} must define question(rng).")
@@ -67,12 +68,12 @@ class Sequences(Recipe):
         raise NotImplementedError(f"{type(self).__name__} must define longest().")
 
     def check(self, question):
-        """Raise a ValueError with a sentence if the model cannot have learned such a question."""
+        """Raises ValueError if the model cannot have learned such a question."""
 
     # -------- data
 
     def draw(self, rng, count, test):
-        """Questions of which held_out says `test`."""
+        """Draw `count` questions with held_out(question) == test."""
         found = []
         while len(found) < count:
             question = self.question(rng)
@@ -85,7 +86,7 @@ class Sequences(Recipe):
         return self.vocabulary.encode(type(self).fill(question, self.longest()[0]) + EQUALS)
 
     def rows(self, questions):
-        """(tokens (B, T), the ones that follow (B, T)), IGNORED before the answer and after its end."""
+        """Convert questions to (tokens (B, T), next tokens (B, T)), IGNORED outside answer and end."""
         width = sum(self.longest()) + 2  # with = and the end
         table, asked = np.full((len(questions), width), PAD), np.full((len(questions), width), IGNORED)
         for row, answer, question in zip(table, asked, questions, strict=True):
@@ -130,7 +131,7 @@ class Sequences(Recipe):
         return [self.vocabulary.decode(tokens) for tokens in found]
 
     def evaluate(self, model, final=False):
-        """The share of questions never trained on that are answered right to the last character: 2,000 at the end, 256 before."""
+        """The fraction of held-out questions answered exactly right: of 2,000 at the end, of 256 before."""
         questions = self.draw(random.fresh("test", int(final)), 2000 if final else 256, test=True)
         answers = self.answer(model, questions)
         return {
@@ -142,9 +143,9 @@ class Sequences(Recipe):
         return [(q, a, self.solve(q)) for q, a in zip(questions, self.answer(model, questions), strict=True)]
 
     def reading(self, model, text):
-        """The question and the answer that the model writes to it; it begins to write at the "="."""
+        """The question and the model's answer as its input, and labels for `attended`; "=" writes first."""
         prompt = type(self).fill(text, self.longest()[0]) + EQUALS
-        # who finds no end is stopped there
+        # an answer without an end is cut off
         written = [*self.answer(model, [text])[0], "end"][: self.longest()[1] + 1]
         read = [*prompt, *written[:-1]]
         return (self.vocabulary.encode("".join(read))[None],), {
@@ -153,7 +154,7 @@ class Sequences(Recipe):
         }
 
     def attention(self, model, text):
-        """(what was written, weights (H, written, question)): where each character came from, in the layer that looks sharpest."""
+        """(answer, weights (H, answer, question)) of the layer with the sharpest attention."""
         inputs, labels = self.reading(model, text)
         start = type(self).fill(text, self.longest()[0]).index(text)
         answer = [*filter(None, labels["writes"])]

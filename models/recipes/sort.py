@@ -1,4 +1,4 @@
-"""sort: a small GPT puts the letters of words in order. It must count: how many there are of each, and are written already."""
+"""sort: a small GPT sorts the letters of words. It must count each letter in the question and its answer."""
 
 from models.recipes.words import Words
 

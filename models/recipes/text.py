@@ -1,11 +1,12 @@
-"""text: a GPT learns to write, one token after another. Knows files of text; without one it reads Python's own manual.
+"""text: a GPT learns to write token by token from a text file, by default from Python's own manual.
 
-A token is a character, or with tokens=bpe a piece of up to a word, found in the training text (minigrad/data/bpe.py), or a byte. A text
-of any length will do: of one that is large the tokens lie in a file (minigrad/data/tokenfile.py).
+A token is a character, a byte, or with tokens=bpe a piece of up to a word, learned from the training text
+(minigrad/data/bpe.py). The text may have any length: the tokens of a large one go to a file
+(minigrad/data/tokenfile.py).
 
-The defaults are nanoGPT's recipe for a processor without graphics card (github.com/karpathy/nanoGPT, README): a few minutes.
-Only the first values of the linear layers are wider, 1/sqrt(d_model) where nanoGPT has GPT-2's 0.02, and every window of the
-text is read once before any is read again.
+The defaults are nanoGPT's recipe for a processor without graphics card (github.com/karpathy/nanoGPT, README):
+a few minutes. Two things differ: the initial values of the linear layers are wider, 1/sqrt(d_model) instead
+of GPT-2's 0.02, and every window of the text is read once before any is read again.
 """
 
 import math
@@ -24,13 +25,14 @@ from minigrad.training.recipe import Recipe
 from models import decoding
 from models.gpt import GPT
 
-LOOK_ON = 24
-# tokens of a validation text that are tested on at the end: of a longer one, windows spread over it
-TESTED = 1 << 18
+SHOWN = 24  # at most so many new tokens in the attention picture
+TESTED = (
+    1 << 18
+)  # at most so many tokens in the final test: from a longer validation text, windows spread over it
 
 
 def manual():
-    """The prose of Python's manual, as it comes with Python: about 460,000 characters."""
+    """The prose of the manual that comes with Python: about 460,000 characters."""
     from pydoc_data.topics import topics
 
     return "\n\n".join(topics[name].strip() for name in sorted(topics))
@@ -43,25 +45,28 @@ class Text(Recipe):
     help = "a GPT learns to write like a text: --text FILE, or Python's own manual (a few minutes)"
     defaults = dict(text=None, tokens="characters", vocab_size=512, steps=2000, batch_size=12, lr=1e-3, d_model=128, layers=4, heads=4, d_ff=512, context=64, dropout=0.0, checkpoint=False)  # fmt: skip
     choices = {"tokens": TOKENS}
-    reserved = 0  # token numbers that are no characters
+    reserved = 0  # token ids that are not characters
     metric, share = "bits per character", False
     betas, weight_decay, last_lr, evaluate_every = (0.9, 0.99), 0.1, 0.1, 250
     generating = ("temperature", "top_k", "top_p", "repetition_penalty", "beam", "max_new", "seed")
 
     def __init__(self, settings):
         super().__init__(settings)
-        self.tokens = self.settings.get("tokens", "characters")  # mlm has no other
+        self.tokens = self.settings.get("tokens", "characters")  # mlm has no such setting
         self._parts = self._order = None
-        known = "vocabulary" in self.settings  # a run remembers it: to write, its text is not needed
+        known = "vocabulary" in self.settings  # a run keeps it: generating needs no text
         self.vocabulary = (
             remembered(self.settings["vocabulary"], self.reserved) if known else self._learn_vocabulary()
         )
         self.settings["vocabulary"] = self.vocabulary.to_json()
         if not known:
             self.settings["example"] = self._first_word()
-            if isinstance(kept := self.split()[0], TokenFile):
-                self.note = f"The text is long: its tokens were written to {kept.path}. They serve the next run too; delete them when you like."
-        self.example = self.settings.get("example", "")  # a run remembers it too
+            if isinstance(training := self.split()[0], TokenFile):
+                self.note = (
+                    f"The text is long: its tokens were written to {training.path}. "
+                    "The next run reads them from there; delete them when you like."
+                )
+        self.example = self.settings.get("example", "")  # a run keeps it too
 
     def _text(self):
         path = self.settings["text"]
@@ -72,31 +77,33 @@ class Text(Recipe):
         found = learned(text, self.tokens, self.settings.get("vocab_size"), self.reserved)
         if len(text.symbols) < 2:
             raise ValueError(
-                f"The text holds no other character than {text.symbols!r}; there is nothing to learn from it."
+                f"The text contains no other character than {text.symbols!r}; there is nothing to learn."
             )
         return found
 
     def _first_word(self):
-        """A word of the validation text, to continue; a text that is too short is said here, before anything starts."""
+        """A word of the validation text to continue. Raises ValueError if the text is too short."""
         beginning = self.vocabulary.decode(self.split()[1][:1000])
         words = re.findall(r"[A-Za-z]{3,}", beginning)
-        if self.tokens == "bpe":  # whose symbols begin with the blank before a word: it comes with the answer
+        if self.tokens == "bpe":  # its symbols begin with the space before a word: the answer brings it
             return words[0] if words else beginning[:1]
         return f"{words[0]} " if words and " " in self.vocabulary.symbols else beginning[:1]
 
     def split(self):
-        """(training, validation) token numbers."""
+        """(training, validation) token ids. Raises ValueError if either is too short for the context."""
         if self._parts is None:
             self._parts = encoded(self._text(), self.vocabulary)
-        words, context = "characters" if self.tokens == "characters" else "tokens", self.settings["context"]
+        unit, context = "characters" if self.tokens == "characters" else "tokens", self.settings["context"]
         training, validation = map(len, self._parts)
         if validation <= context:
             raise ValueError(
-                f"The text is too short: its last tenth, {validation} {words}, must be longer than the context of {context}."
+                f"The text is too short: its last tenth, {validation} {unit}, "
+                f"must be longer than the context of {context}."
             )
-        if training < 2 * context:  # a text whose tokens are few and long
+        if training < 2 * context:  # few and long tokens
             raise ValueError(
-                f"The text is too short: its first nine tenths, {training} {words}, must hold the context of {context} twice."
+                f"The text is too short: its first nine tenths, {training} {unit}, "
+                f"must hold the context of {context} twice."
             )
         return self._parts
 
@@ -118,14 +125,15 @@ class Text(Recipe):
         )
 
     def batch(self, step):
-        """(tokens (B, T), the ones that follow (B, T))."""
+        """(tokens (B, T), next tokens (B, T))."""
         return windows(self.split()[0], self.starts(step), self.settings["context"])
 
     def starts(self, step):
-        """Where the windows of a step begin: all windows of the training text in a random order, then all again, cut elsewhere.
-        So every character is learned from equally often, which cutting anywhere at random would not do."""
+        """The starts of a step's windows: all windows of the text shuffled, then all again, cut elsewhere.
+
+        So each character is used equally often; windows cut at random positions would not do that."""
         if self._order is None:
-            # of whole windows, wherever the first begins
+            # whole windows, wherever the first begins
             count = (len(self.split()[0]) - self.settings["context"]) // self.settings["context"]
             self._order = Shuffled(count, shuffle=lambda rng: self._round(rng, count))
         return self._order.batch(step, self.settings["batch_size"])
@@ -142,44 +150,48 @@ class Text(Recipe):
 
     @no_grad()
     def evaluate(self, model, final=False):
-        """The loss in nats a token and in bits a character: at the end over the validation text (of a long one 262,144 tokens, spread
-        over it), meanwhile over 200 places of it. Bits a character can be compared from one kind of token to another: a long token
-        is harder to guess."""
+        """The validation loss in nats a token and in bits a character.
+
+        At the end over the whole validation text (at most 262,144 tokens, spread over it), before that over
+        200 windows.
+        Bits a character compare different kinds of tokens: a long token is harder to guess."""
         validation, T = self.split()[1], self.settings["context"]
         starts = self.places(final)
         parts = np.array_split(starts, math.ceil(len(starts) / 50))
         losses = [self.loss(model, windows(validation, part, T)).item() for part in parts]
         loss = float(np.average(losses, weights=[len(part) for part in parts]))
         guessed = windows(validation, starts, T)[1]
-        tokens = guessed.size / self.vocabulary.count_characters(guessed)  # to a character: 1, or less
+        tokens = guessed.size / self.vocabulary.count_characters(guessed)  # a character: at most 1
         return {self.metric: loss / math.log(2) * tokens, "validation loss": loss}
 
     def places(self, final):
-        """Where the windows of the validation text begin that are tested on."""
+        """The starts of the windows of the validation text that are tested on."""
         T, most = self.settings["context"], max(200, TESTED // self.settings["context"]) if final else 200
         count = -(-(len(self.split()[1]) - T) // T)
         return T * (np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(int))
 
     def samples(self, model, count=1):
-        """What the model writes after the first words of the validation text."""
+        """The model's continuation of the first words of the validation text."""
         start = self.split()[1][: min(16, self.settings["context"])]
         written = decoding.stream(model, start, max_new=160, temperature=0.8, seed=0)
-        # as one: a character may begin in the first and end in the second
+        # decoded together: a character may begin in `start` and end in `written`
         pieces = [*self.vocabulary.stream([*start, *written])]
         return [("".join(pieces[: len(start)]), "".join(pieces[len(start) :]), None)]
 
     def reading(self, model, text):
-        """The text, and up to LOOK_ON tokens that the model goes on with, always the likeliest; as far as its context reaches."""
+        """The text and its greedy continuation as the model's input, and the labels for `attended`.
+
+        The continuation has at most SHOWN tokens, and ends with the context."""
         start, context = self.vocabulary.encode(text), self.settings["context"]
         if not 0 < len(start) <= context:
-            raise ValueError(f"The model looks at 1 to {context} tokens at once; the text has {len(start)}.")
-        written = [*decoding.stream(model, start, min(LOOK_ON, context + 1 - len(start)), temperature=0)]
+            raise ValueError(f"The model reads 1 to {context} tokens at once; the text has {len(start)}.")
+        written = [*decoding.stream(model, start, min(SHOWN, context + 1 - len(start)), temperature=0)]
         names = [self.vocabulary.decode([token]) for token in (*start, *written)]
         writes = [""] * (len(start) - 1) + names[len(start) :]
         return (np.array([[*start, *written[:-1]]]),), {"names": [names[:-1]], "writes": writes}
 
     def stream(self, model, prompt, beam=None, max_new=500, **sampling):
-        """The continuation of a prompt, token by token; in characters that are whole."""
+        """Yield the continuation of a prompt token by token, in whole characters."""
         start = self.vocabulary.encode(prompt)
         if beam is None:
             tokens = decoding.stream(model, start, max_new, **sampling)

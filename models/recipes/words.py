@@ -1,4 +1,4 @@
-"""Words of small letters, for tasks that show what attention does: reverse, sort, copy. Knows words, no task."""
+"""Words of lowercase letters, the base of the tasks that show what attention does: reverse, sort, copy."""
 
 import string
 
@@ -29,5 +29,6 @@ class Words(Sequences):
     def check(self, question):
         if not 1 <= len(question) <= self.settings["length"] or not set(question) <= set(self.symbols):
             raise ValueError(
-                f"The model knows words of 1 to {self.settings['length']} small letters a-z, got {question!r}."
+                f"The model knows words of 1 to {self.settings['length']} lowercase letters a-z, "
+                f"got {question!r}."
             )

@@ -54,7 +54,7 @@ def test_at_first_it_changes_nothing_and_merged_it_is_a_plain_layer(bias):
     wrapped = LoRA(layer, 2, 6.0)
     same(wrapped(x), layer(x))
     shaken(wrapped)
-    plain = wrapped.merged()
+    plain = wrapped.to_linear()
     assert type(plain) is nn.Linear and np.abs((wrapped(x) - layer(x)).data).max() > 0.1
     near(plain(x), wrapped(x), 1e-6)
     near(plain.weight, layer.weight.data + 6.0 / 2 * wrapped.B.data @ wrapped.A.data, 1e-6)

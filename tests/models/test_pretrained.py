@@ -351,13 +351,13 @@ def test_names_that_are_missing_or_unknown_are_in_the_table(tmp_path):
         ({**LLAMA, "rms_norm_eps": -1}, ("rms_norm_eps = -1", "above 0")),
         ({**LLAMA, "rope_theta": "x"}, ("rope_theta", "above 0")),
         ({**LLAMA, "model_type": "mamba"}, ("'mamba'", "bert, gpt2, llama")),
-        ({**LLAMA, "rope_scaling": {"rope_type": "llama3"}}, ("stretches the rotary positions",)),
+        ({**LLAMA, "rope_scaling": {"rope_type": "llama3"}}, ("scales the rotary positions",)),
         ({**LLAMA, "hidden_act": "gelu"}, ("hidden_act = 'gelu'", "'silu'")),
         ({**LLAMA, "num_hidden_layers": 10**9}, ("1000000000 layers", "tensors")),
         ({**LLAMA, "num_hidden_layers": "two"}, ("two layers",)),
         ({**LLAMA, "num_attention_heads": 3}, ("No model can be built", "3 heads")),
-        ({k: v for k, v in LLAMA.items() if k != "hidden_size"}, ("does not say 'hidden_size'",)),
-        ([1], ("must hold an object",)),
+        ({k: v for k, v in LLAMA.items() if k != "hidden_size"}, ("lacks 'hidden_size'",)),
+        ([1], ("must contain an object",)),
     ),
 )
 def test_configurations_that_cannot_be_followed(tmp_path, config, words):

@@ -131,7 +131,7 @@ def test_answers_of_a_batch_are_those_of_each_question_alone():
 def test_questions_a_model_cannot_know_get_a_sentence():
     words, sums = recipe("reverse"), recipe("add")
     for question in ("", "elevenchars", "Abc", "a b"):
-        with refuses(ValueError, "1 to 10 small letters", repr(question)):
+        with refuses(ValueError, "1 to 10 lowercase letters", repr(question)):
             words.answer(words.model(), [question])
     for question in ("12", "1+2+3", "1000+1", "a+b", "+", "-1+2"):
         with refuses(ValueError, "two numbers", repr(question)):
@@ -157,7 +157,7 @@ def test_samples_and_picture_of_a_sum_are_read_from_the_highest_digit_though_it_
     assert (
         written == list("1112")
         and weights.shape == (2, 4, 7)
-        and one.attention_title.startswith("What layer 1 of 1")
+        and one.attention_title.startswith("Attention of layer 1 of 1")
     )
 
 
@@ -357,7 +357,7 @@ def test_the_mark_of_a_hole_is_one_that_the_text_does_not_hold_and_a_run_remembe
     assert answer[:5] == "the c" and answer[6:] == "t sat on the m_t\n"
     assert generate.main([folder, "the c_t"]) == 2 and "with □ for each hidden one" in capsys.readouterr().err
     path.write_text(path.read_text(encoding="utf-8") + "_□■○●", encoding="utf-8")
-    with refuses(ValueError, "The text holds all of _ □ ■ ○ ●"):
+    with refuses(ValueError, "The text contains all of _ □ ■ ○ ●"):
         recipe("mlm", text=str(path), context=24)
 
 

@@ -108,7 +108,7 @@ def test_numbers_are_learned_in_a_few_seconds_and_a_run_translates_without_its_p
     assert generate.main([str(folder), "728"]) == 0 and capsys.readouterr().err == ""
     assert generate.main([str(folder), "q7 中q"]) == 0
     assert (
-        "minigrad.generate: ' ' 'q' '中' stood in no sentence that the model learned from"
+        "minigrad.generate: ' ' 'q' '中' occurred in no sentence that the model learned from"
         in capsys.readouterr().err
     )
     assert generate.main([str(folder), "1 " * 100]) == 2
