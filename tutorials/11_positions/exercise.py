@@ -1,6 +1,6 @@
 """Exercises of lesson 11: positions.
 
-Write each function where it says so; `python -m tutorials check 11` tests this file and explains.
+Replace each NotImplementedError by your code; `python -m tutorials check 11` tests this file and explains.
 NumPy is all you need.
 """
 
@@ -8,10 +8,11 @@ import numpy as np
 
 
 def is_equivariant(f, x, order):
-    """True if f of x with its rows in another order is f(x) with its rows in that order: f(x[order]) = f(x)[order].
+    """True if reordering the rows of x reorders the rows of f(x) in the same way: f(x[order]) = f(x)[order].
 
-    f: a function from an array (T, C) to an array with T rows; x: (T, C); order: T whole numbers, each row of x once
-    Equal means: to within 1e-9 in every entry. Returns a bool (True or False).
+    f: a function from an array (T, C) to an array with T rows; x: (T, C)
+    order: T integers, the index of each row of x once
+    Equal means: to within 1e-9 in every element. Returns a bool (True or False).
     """
     # solution
     return bool(np.allclose(f(x[order]), f(x)[order], rtol=0, atol=1e-9))
@@ -19,8 +20,9 @@ def is_equivariant(f, x, order):
 
 
 def sinusoidal(length, d_model):
-    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)), for pos = 0 ... length - 1.
+    """The sinusoidal table, for pos = 0 ... length - 1.
 
+    PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model))
     ->  (length, d_model), float64. An odd d_model ends with a sine that has no cosine.
     """
     # solution
@@ -31,9 +33,10 @@ def sinusoidal(length, d_model):
 
 
 def shift_matrix(k, d_model):
-    """M_k, (d_model, d_model), with PE(pos + k) = M_k PE(pos) for every position, where PE(pos) is a column as in `sinusoidal`.
+    """The matrix M_k with PE(pos + k) = M_k PE(pos) for every pos, where PE(pos) is a row of `sinusoidal`.
 
-    k: a whole number, of any sign; d_model: even. M_k consists of 2 x 2 blocks on the diagonal, zeros elsewhere.
+    k: an integer of any sign; d_model: even   ->   (d_model, d_model)
+    M_k consists of 2 x 2 blocks on the diagonal, and zeros elsewhere. It multiplies PE(pos) as a column.
     """
     # solution
     M = np.zeros((d_model, d_model))
@@ -47,8 +50,8 @@ def shift_matrix(k, d_model):
 def learned_positions_backward(g, positions, max_len):
     """The gradient of the table (max_len, C), given g = dL/dy of y = x + table[positions].
 
-    g: (B, T, C); positions: (B, T), whole numbers from 0 to max_len - 1, in any order, each as often as it likes
-    ->  (max_len, C): what all uses of a row send it, added up; 0 for a row that was not used
+    g: (B, T, C); positions: (B, T), integers from 0 to max_len - 1, in any order, repeated or not
+    ->  (max_len, C): the sum of the gradients of all uses of a row; 0 for a row that was not used
     """
     # solution
     d = np.zeros((max_len, g.shape[-1]))
@@ -58,17 +61,19 @@ def learned_positions_backward(g, positions, max_len):
 
 
 def pairs(width, layout):
-    """Given: the columns of the first, and of the second, numbers of all pairs: slices for x[..., first], x[..., second]."""
+    """Given: slices for the first and for the second column of all pairs: x[..., first], x[..., second]."""
     if layout == "halves":
         return slice(0, width // 2), slice(width // 2, width)
     return slice(0, width, 2), slice(1, width, 2)
 
 
 def rotary(x, positions, layout="halves", base=10000.0):
-    """Turns pair i of each row, (a, b), by the angle t = position * base^(-2i/D): (a cos t - b sin t, b cos t + a sin t).
+    """Rotate pair i of each row, (a, b), by the angle t = position * base^(-2i/D).
 
-    x: (..., T, D) with D even; positions: (T,), where the rows stand   ->   the same shape, a new array
-    layout, which columns are pair i (0 ... D/2 - 1): "halves": i and i + D/2; "interleaved": 2i and 2i + 1; `pairs` gives them
+    The result is (a cos t - b sin t, b cos t + a sin t).
+    x: (..., T, D) with D even; positions: (T,), the positions of the rows   ->   the same shape, a new array
+    layout: the columns of pair i (0 ... D/2 - 1): "halves": i and i + D/2; "interleaved": 2i and 2i + 1.
+    `pairs` gives these columns.
     """
     # solution
     D = x.shape[-1]
@@ -83,7 +88,10 @@ def rotary(x, positions, layout="halves", base=10000.0):
 
 
 def rotary_backward(g, positions, layout="halves", base=10000.0):
-    """dL/dx, given g = dL/dy of y = rotary(x, positions, layout, base); g and the result have the shape of x, (..., T, D)."""
+    """The gradient dL/dx, given g = dL/dy of y = rotary(x, positions, layout, base).
+
+    g and the result have the shape of x, (..., T, D).
+    """
     # solution
     return rotary(g, -positions, layout, base)
     # end

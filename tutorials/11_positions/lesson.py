@@ -3,16 +3,18 @@
 #
 # *Reading: 40 minutes. Exercises: 50 minutes. Needs: lessons 08, 09, 10.*
 #
-# To attention, "dog bites man" and "man bites dog" are the same three words. How do you tell it the order, and how do you
-# tell it how *far* two words are apart?
+# To attention, "dog bites man" and "man bites dog" are the same three words. How can a model know the order
+# of its tokens, and how *far* two tokens are apart?
 #
 # **You will be able to:**
 #
 # - show that attention alone cannot tell one order from another
-# - compute the sinusoidal encoding by hand, and say what one frequency for each pair is good for
-# - derive why moving by k places is a fixed linear map
-# - derive rotary positions from one wish, and write their backward in a line
-# - compare what learned, sinusoidal and rotary positions do beyond the length they were trained on
+# - compute the sinusoidal encoding by hand, and say why each pair of columns has one frequency
+# - derive why moving by k positions is a fixed linear map
+# - derive rotary positions from one requirement, and write their backward pass in one line
+# - compare learned, sinusoidal and rotary positions beyond the length they were trained on
+#
+# Words you do not know are in the [glossary](../../docs/glossary.md).
 
 # %%
 import math
@@ -36,14 +38,14 @@ np.set_printoptions(precision=4, suppress=True)
 # %% [markdown]
 # ## Intuition: a set has no order
 #
-# A token's output in attention is a sum over all tokens, each with a weight that depends on its key. A sum does not care in
-# which order its terms stand. So if you shuffle the tokens, each token gets *the same* output as before; only the outputs are
-# shuffled with them. This is called **permutation equivariance**.
+# A token's output in attention is a sum over all tokens, each with a weight that depends on its key. A sum
+# does not depend on the order of its terms. So if you shuffle the tokens, each token gets *the same* output
+# as before, and the outputs are shuffled in the same way. This is called **permutation equivariance**.
 #
-# In symbols: let $\Pi$ be the matrix that shuffles rows, so $\Pi X$ are the shuffled tokens. The scores become
-# $(\Pi Q)(\Pi K)^\top = \Pi (QK^\top) \Pi^\top$: rows and columns shuffled. The softmax of a row does not care in which
-# order its entries stand, so $P$ becomes $\Pi P \Pi^\top$. Then $\Pi P \Pi^\top \Pi V = \Pi (PV)$, because
-# $\Pi^\top \Pi = I$.
+# In symbols: let $\Pi$ be the matrix that shuffles rows, so $\Pi X$ are the shuffled tokens. The scores
+# become $(\Pi Q)(\Pi K)^\top = \Pi (QK^\top) \Pi^\top$: rows and columns are shuffled. Shuffling the scores
+# of a row shuffles their softmax in the same way, so $P$ becomes $\Pi P \Pi^\top$. Then
+# $\Pi P \Pi^\top \Pi V = \Pi (PV)$, because $\Pi^\top \Pi = I$.
 
 
 # %%
@@ -63,43 +65,46 @@ x, order = rng.standard_normal((5, 4)), np.array([4, 2, 0, 1, 3])
 assert np.allclose(attention(x[order], x[order], x[order]), attention(x, x, x)[order], atol=1e-15)
 
 # %% [markdown]
-# Who bites whom is lost. A feed-forward network treats each position alone, so it does not help either: a Transformer without
-# positions is blind to order from end to end. (With a causal mask it is not quite: see Q6.)
+# The output of 'bites' is the same, so the model cannot know who bites whom. A feed-forward network
+# (lesson 12) treats each position separately, so it does not help either: a whole Transformer without
+# positions does not see order. (With a causal mask it sees a little: see Q6.)
 #
-# There are two families of cures. **Add** something to each token that says where it stands: sinusoidal and learned
-# positions. Or bring the distance **into the attention**: rotary positions and ALiBi.
+# There are two kinds of remedies. **Add** a vector to each token that encodes its position: sinusoidal and
+# learned positions. Or put the distance **into the attention**: rotary positions and ALiBi.
 
 # %% [markdown]
 # ## Definition: sinusoidal positions
 #
-# To the vector of the token at position $pos$ (0, 1, 2, ...) is added the vector $PE(pos) \in \mathbb{R}^{d_{model}}$
-# (Vaswani et al. 2017, section 3.5):
+# The vector $PE(pos) \in \mathbb{R}^{d_{model}}$ (the *positional encoding*) is added to the vector of the
+# token at position $pos$ (0, 1, 2, ...) (Vaswani et al. 2017, section 3.5):
 #
 # $$PE(pos, 2i) = \sin\left(\frac{pos}{10000^{2i/d_{model}}}\right), \qquad
 # PE(pos, 2i+1) = \cos\left(\frac{pos}{10000^{2i/d_{model}}}\right)$$
 #
-# with $i = 0, 1, \dots, d_{model}/2 - 1$ the number of a *pair* of columns. Write $\omega_i = 10000^{-2i/d_{model}}$ for its
-# **frequency**; then a pair is $(\sin \omega_i \cdot pos, \cos \omega_i \cdot pos)$: the hand of a clock, which turns by
-# $\omega_i$ for each position. The first clock is fast ($\omega_0 = 1$, a turn in 6.28 positions), each next one slower by
-# the same factor. As with the hands for seconds, minutes and hours, fast ones tell near positions apart and slow ones far
-# ones.
+# where $i = 0, 1, \dots, d_{model}/2 - 1$ is the index of a *pair* of columns. Write
+# $\omega_i = 10000^{-2i/d_{model}}$ for its **frequency**; then a pair is
+# $(\sin \omega_i \cdot pos, \cos \omega_i \cdot pos)$. This is the hand of a clock that rotates by $\omega_i$
+# for each position. The first clock is fast ($\omega_0 = 1$, a full rotation in 6.28 positions), and each
+# next one is slower by the same factor. Like the hands for seconds, minutes and hours, fast clocks
+# distinguish near positions and slow clocks distant ones.
 #
-# A sine and its cosine have *one* frequency. Everything below hangs on that.
+# A sine and its cosine have *one* frequency. Everything below depends on that.
 
 # %% [markdown]
 # ## A worked example by hand
 #
-# $d_{model} = 6$: three pairs. Their divisors are $10000^{0} = 1$, $10000^{2/6} = 21.544$ and $10000^{4/6} = 464.16$.
+# $d_{model} = 6$: three pairs. Their divisors are $10000^{0} = 1$, $10000^{2/6} = 21.544$ and
+# $10000^{4/6} = 464.16$.
 #
 # **Position 0.** All sines are 0, all cosines 1: $PE(0) = (0, 1, 0, 1, 0, 1)$.
 #
-# **Position 1.** $\sin 1 = 0.8415$, $\cos 1 = 0.5403$. Then 1 / 21.544 = 0.046416, whose sine is 0.0464 and whose cosine is
-# 0.9989. Then 1 / 464.16 = 0.0021544, whose sine is 0.0022 and whose cosine is 1.0000:
+# **Position 1.** $\sin 1 = 0.8415$, $\cos 1 = 0.5403$. Then 1 / 21.544 = 0.046416, whose sine is 0.0464 and
+# whose cosine is 0.9989. Then 1 / 464.16 = 0.0021544, whose sine is 0.0022 and whose cosine is 1.0000:
 #
 # $$PE(1) = (0.8415, 0.5403, 0.0464, 0.9989, 0.0022, 1.0000)$$
 #
-# A slip that is easily made here: 10 for $10000^{2/6}$ and 1000 for $10000^{4/6}$, and so 0.100 and 0.001 for the sines. But
-# it is $10000^{1/4}$ that is 10.
+# A common mistake here is to take 10 for $10000^{2/6}$ and 1000 for $10000^{4/6}$, which gives sines of 0.100
+# and 0.001. But 10 is $10000^{1/4}$.
 
 
 # %%
@@ -120,26 +125,26 @@ assert np.allclose(
 assert round(10000 ** (1 / 4), 9) == 10
 
 # %% [markdown]
-# ## Derivation: k places further is one fixed matrix
+# ## Derivation: k positions further is one fixed matrix
 #
-# Take one pair, and let $a = \omega \cdot pos$, $b = \omega k$. The addition theorems say
+# Take one pair, and let $a = \omega \cdot pos$, $b = \omega k$. By the addition theorems of sine and cosine
 #
 # $$\sin(a + b) = \cos b \sin a + \sin b \cos a, \qquad \cos(a + b) = -\sin b \sin a + \cos b \cos a$$
 #
-# Read them as a matrix product:
+# As a matrix product this is
 #
 # $$\begin{pmatrix} \sin \omega(pos + k) \\ \cos \omega(pos + k) \end{pmatrix} =
 # \begin{pmatrix} \cos \omega k & \sin \omega k \\ -\sin \omega k & \cos \omega k \end{pmatrix}
 # \begin{pmatrix} \sin \omega \cdot pos \\ \cos \omega \cdot pos \end{pmatrix}$$
 #
-# The matrix does not contain $pos$. With one such block for each pair, $PE(pos + k) = M_k PE(pos)$: *the same* $M_k$
-# wherever you stand.
+# The matrix does not contain $pos$. With one such block for each pair, $PE(pos + k) = M_k PE(pos)$: *the
+# same* $M_k$ at every position.
 #
-# And the dot product of two positions: $\sin a \sin b + \cos a \cos b = \cos(a - b)$, so
+# For the dot product of two positions, $\sin a \sin b + \cos a \cos b = \cos(a - b)$ gives
 #
 # $$PE(pos) \cdot PE(pos + k) = \sum_i \cos(\omega_i k)$$
 #
-# which contains the distance alone.
+# which depends on the distance alone.
 
 
 # %%
@@ -157,7 +162,8 @@ for k in (1, 7, 50):
     products = (table[:-k] * table[k:]).sum(-1)
     assert np.allclose(products, np.cos(k * 10000.0 ** (-np.arange(0, 64, 2) / 64)).sum(), atol=1e-12)
     print(
-        f"k = {k:2d}: PE(pos) . PE(pos + k) is {products[0]:.3f} at pos 0 and {products[-1]:.3f} at pos {len(products) - 1}"
+        f"k = {k:2d}: PE(pos) . PE(pos + k) is {products[0]:.3f} at pos 0 and {products[-1]:.3f} at pos "
+        f"{len(products) - 1}"
     )
 
 # %%
@@ -165,18 +171,21 @@ picture, (drawn, _) = figures.drawn(figures.positions)
 assert np.allclose(drawn, sinusoidal(100, 64), atol=1e-6)
 show(
     picture,
-    "The sinusoidal table, the dot product of each two positions, and three rows of that: the same hill, moved",
+    "The sinusoidal table, the dot products of all pairs of positions, and three rows of these: the same "
+    "hill, moved",
 )
 
 # %% [markdown]
-# That is the fact. You will often read on: so the model can easily learn to attend to relative positions. In the paper this is
-# a hypothesis, in so many words ("we hypothesized"), and it is less direct than it sounds: attention compares
-# $(x + p)W^Q$ with $(x' + p')W^K$. Multiplied out,
+# This much is proved. You will often read a conclusion from it: so the model can easily learn to attend to
+# relative positions. In the paper this is explicitly a hypothesis ("we hypothesized"), and it is less direct
+# than it sounds. Attention compares $(x + p)W^Q$ with $(x' + p')W^K$, where $x$ is a token and $p$ its
+# encoding. Multiplied out,
 #
-# $$(x + p) A (x' + p')^\top = x A x'^\top + x A p'^\top + p A x'^\top + p A p'^\top, \qquad A = W^Q {W^K}^\top$$
+# $$(x + p) A (x' + p')^\top = x A x'^\top + x A p'^\top + p A x'^\top + p A p'^\top, \qquad
+# A = W^Q {W^K}^\top$$
 #
-# Only the last term compares positions, and it depends on the distance alone only if $A$ is of the right kind. A random one
-# is not:
+# Only the last term compares positions, and it depends on the distance alone only for special matrices $A$. A
+# random one is not special:
 
 # %%
 A = rng.standard_normal((64, 64)) / 64
@@ -188,17 +197,18 @@ for name, matrix in (("A = identity", np.eye(64)), ("A random", A)):
 # %% [markdown]
 # ## Learned positions
 #
-# The plainest idea: a table of weights, one row for each position up to a largest length, trained like any other. BERT and
-# GPT-2 do this.
+# The simplest idea is a table of weights with one row for each position up to a largest length, trained like
+# any other parameter. BERT and GPT-2 do this.
 #
 # $$y_{b,t} = x_{b,t} + W[t], \qquad W \in \mathbb{R}^{T_{max} \times d_{model}}$$
 #
-# Backward, $dx = g$: an addition hands the gradient on. Row $t$ of $W$ was used by every sequence of the batch, so it
-# collects: $dW[t] = \sum_b g_{b,t}$. In general, with positions given as an array of row numbers, *each use of a row adds its
-# gradient to that row*.
+# In the backward pass $dx = g$: an addition passes the gradient on. Every sequence of the batch used row $t$
+# of $W$, so its gradients add up: $dW[t] = \sum_b g_{b,t}$. In general, with positions given as an array of
+# row indices, *each use of a row adds its gradient to that row*.
 #
-# **A program that breaks.** `dW[positions] += g` looks like that. NumPy reads all rows, adds, and writes them back; of a row
-# that occurs twice the last write stays. `np.add.at` adds one after the other.
+# **A program that breaks.** `dW[positions] += g` looks like the same. But NumPy reads all rows, adds, and
+# writes them back; for a row that occurs twice only the last write remains. `np.add.at` adds the gradients
+# one after the other.
 
 
 # %%
@@ -222,33 +232,36 @@ assert learned_backward(g, positions, 5).ravel().tolist() == [1, 2, 2, 1, 0] and
 ]
 
 # %% [markdown]
-# The paper compared both kinds: "nearly identical results" (table 3, row E). Two differences remain. Learned positions cost
-# $T_{max} \cdot d_{model}$ weights, and there is no row for a position beyond the table.
+# The paper compared sinusoidal and learned positions, with "nearly identical results" (table 3, row E). Two
+# differences remain. Learned positions cost $T_{max} \cdot d_{model}$ weights, and the table has no row for
+# positions beyond its end.
 
 # %% [markdown]
-# ## Rotary positions, from one wish
+# ## Rotary positions, from one requirement
 #
-# Su et al. (2021) begin with what one would like to have: turn queries and keys, by their positions, so that the score of a
-# query at $m$ and a key at $n$ depends on the *distance* $m - n$ and on nothing else of the two.
+# Su et al. (2021) begin with a requirement. Transform queries and keys according to their positions so that
+# the score of a query at $m$ and a key at $n$ depends on these positions only through their *distance*
+# $m - n$.
 #
-# Take two dimensions. Rotations do it. Let $R(t)$ be the matrix that turns the plane by the angle $t$:
+# In two dimensions rotations meet this requirement. Let $R(t)$ be the matrix that rotates the plane by the
+# angle $t$:
 #
 # $$R(t) = \begin{pmatrix} \cos t & -\sin t \\ \sin t & \cos t \end{pmatrix}, \qquad
 # R(t)^\top = R(-t), \qquad R(s) R(t) = R(s + t)$$
 #
-# Turn the query by $m\theta$ and the key by $n\theta$. Their product is
+# Rotate the query by $m\theta$ and the key by $n\theta$. Their product is
 #
 # $$(R(m\theta) q)^\top (R(n\theta) k) = q^\top R(m\theta)^\top R(n\theta) k = q^\top R((n - m)\theta) k$$
 #
-# Done: $m$ and $n$ are only there as $n - m$. For $D$ dimensions (those of one head) take $D/2$ pairs, each with a frequency
-# of its own, $\theta_i = 10000^{-2i/D}$, as above.
+# So $m$ and $n$ appear only as $n - m$. For $D$ dimensions (the width of one head) take $D/2$ pairs, each
+# with its own frequency $\theta_i = 10000^{-2i/D}$, as above.
 #
-# **By hand**, with $q = k = (1, 0)$ and $\theta = 1$. Query at 3, key at 1: $(\cos 3, \sin 3) = (-0.9900, 0.1411)$ and
-# $(\cos 1, \sin 1) = (0.5403, 0.8415)$. The product is −0.5349 + 0.1187 = −0.4161, which is $\cos 2$. Query at 13, key at 11:
-# again $\cos 2$.
+# **By hand**, with $q = k = (1, 0)$ and $\theta = 1$. Query at 3, key at 1:
+# $(\cos 3, \sin 3) = (-0.9900, 0.1411)$ and $(\cos 1, \sin 1) = (0.5403, 0.8415)$. The product is −0.5349 +
+# 0.1187 = −0.4161, which is $\cos 2$. Query at 13, key at 11: again $\cos 2$.
 #
-# Note where it happens: after the projections, on the queries and keys of each head, in every layer. Values are not turned.
-# Nothing is added to the tokens.
+# Note where the rotation happens: after the projections, on the queries and keys of each head, in every
+# layer. Values are not rotated. Nothing is added to the tokens.
 
 
 # %%
@@ -268,28 +281,31 @@ q = k = np.array([[1.0, 0.0]])
 for m, n in ((3, 1), (13, 11)):
     turned_q, turned_k = rotary(q, np.array([m])), rotary(k, np.array([n]))
     print(
-        f"query at {m:2d} {turned_q[0]}, key at {n:2d} {turned_k[0]}: product {(turned_q @ turned_k.T).item():.4f}"
+        f"query at {m:2d} {turned_q[0]}, key at {n:2d} {turned_k[0]}: product "
+        f"{(turned_q @ turned_k.T).item():.4f}"
     )
     assert math.isclose((turned_q @ turned_k.T).item(), math.cos(2)) and round(math.cos(2), 4) == -0.4161
 assert np.allclose(rotary(q, np.array([3])).round(4), [-0.9900, 0.1411])
 assert np.allclose([-0.9900 * 0.5403, 0.1411 * 0.8415], [-0.5349, 0.1187], atol=5e-5)
 
 # %% [markdown]
-# With eight dimensions and random vectors: all scores of a sequence, with every position moved on by 100.
+# The next cell has eight dimensions and random vectors. It computes all scores of a sequence, and again with
+# every position increased by 100.
 
 # %%
 q, k = rng.standard_normal((2, 6, 8))
 here, there = np.arange(6), np.arange(6) + 100
 scores = rotary(q, here) @ rotary(k, here).T
 moved = rotary(q, there) @ rotary(k, there).T
-print("largest change of a score when all move by 100:", np.abs(scores - moved).max())
+print("largest change of a score if all positions increase by 100:", np.abs(scores - moved).max())
 print("lengths of the queries before", np.linalg.norm(q, axis=-1))
 print("                       after ", np.linalg.norm(rotary(q, here), axis=-1))
 assert np.allclose(scores, moved, atol=1e-12)
 
 # %% [markdown]
-# **The backward.** Each pair is turned by a matrix, $y = R(t) x$, so $dx = R(t)^\top g = R(-t) g$: turn $g$ by *minus* the
-# angle. The same function does it, with the positions negated.
+# **The backward pass.** Each pair is multiplied by a rotation matrix, $y = R(t) x$, so
+# $dx = R(t)^\top g = R(-t) g$: rotate $g$ by *minus* the angle. The same function does it, with negated
+# positions.
 
 # %%
 x, at = rng.standard_normal((2, 5, 6)), np.array([0, 1, 5, 2, 9])
@@ -299,10 +315,10 @@ for layout in ("halves", "interleaved"):
 print("dx = rotary(g, -positions): right in both layouts")
 
 # %% [markdown]
-# **Two layouts.** Which numbers make a pair is a matter of taste, and published models differ: *interleaved* pairs columns
-# $2i$ and $2i + 1$ (the paper, Meta's Llama), *halves* pairs $i$ and $i + D/2$ (GPT-NeoX, Llama's weights at Hugging Face). A
-# model trained with one and run with the other gets wrong scores and no error. Since only the pairing differs, a reordering
-# of the projection's columns leads from one to the other.
+# **Two layouts.** Which columns form a pair is a convention, and published models differ. *Interleaved* pairs
+# columns $2i$ and $2i + 1$ (the paper, Meta's Llama); *halves* pairs $i$ and $i + D/2$ (GPT-NeoX, Llama's
+# weights at Hugging Face). A model trained with one layout and run with the other gives wrong scores and no
+# error. Since only the pairing differs, a reordering of the projection's columns converts one into the other.
 
 # %%
 wrong = rotary(q, here, "halves") @ rotary(k, here, "halves").T
@@ -310,17 +326,18 @@ right = rotary(q, here, "interleaved") @ rotary(k, here, "interleaved").T
 regroup = np.r_[0:8:2, 1:8:2]  # columns 0 2 4 6, then 1 3 5 7
 same = rotary(q[:, regroup], here, "halves") @ rotary(k[:, regroup], here, "halves").T
 print("another layout, same weights: scores differ by up to", np.abs(wrong - right).max().round(2))
-print("columns regrouped as well:    scores differ by up to", np.abs(same - right).max())
+print("columns regrouped too:        scores differ by up to", np.abs(same - right).max())
 assert np.allclose(same, right, atol=1e-12) and np.abs(wrong - right).max() > 0.5
 assert interleaved_to_halves(np.arange(8.0)[:, None], num_heads=1).ravel().tolist() == regroup.tolist()
 
 # %% [markdown]
 # ## ALiBi, in a paragraph
 #
-# Press, Smith and Lewis (2022) leave queries and keys alone and subtract from each score a number proportional to the
-# distance: $s_{mn} - c_h (m - n)$ for keys $n \le m$, with a slope $c_h$ for each head, fixed in advance: for 8 heads
-# $1/2, 1/4, \dots, 1/256$. Far tokens count less, in some heads quickly, in others slowly. It is a mask of floats, added
-# before the softmax (lesson 09). There is nothing to learn, and no position that is too far.
+# ALiBi (*attention with linear biases*, Press, Smith and Lewis 2022) does not change queries and keys. It
+# subtracts from each score a number proportional to the distance: $s_{mn} - c_h (m - n)$ for keys $n \le m$.
+# Each head has a fixed slope $c_h$: for 8 heads $1/2, 1/4, \dots, 1/256$. Distant tokens get less weight, in
+# some heads quickly, in others slowly. ALiBi is an additive mask (lesson 09). It has no parameters, and every
+# distance is possible.
 
 # %%
 bias = alibi(8, 5).data[0]
@@ -331,7 +348,7 @@ assert [-float(bias[h, 1, 0]) for h in range(8)] == [2.0**-h for h in range(1, 9
 # ## The same in minigrad
 #
 # `models/positional.py`: `sinusoidal` and `PositionalEncoding`, `LearnedPositions`, `Rotary`, `alibi`.
-# `MultiHeadAttention(..., rotary=Rotary(head_dim))` turns queries and keys after the split.
+# `MultiHeadAttention(..., rotary=Rotary(head_dim))` rotates queries and keys after the split.
 
 # %%
 assert np.allclose(table_of_minigrad(50, 7).data, sinusoidal(50, 7), atol=1e-6)  # float32 there
@@ -344,7 +361,8 @@ print(LearnedPositions(512, 64), Rotary(64), sep="\n")
 # %% [markdown]
 # ## Gradient check
 #
-# Learned positions, with rows that are used twice; and a whole attention layer with rotary positions, every parameter.
+# The next cell checks learned positions, with rows that are used twice, and every parameter of a whole
+# attention layer with rotary positions.
 
 # %%
 x, W = rng.standard_normal((2, 3, 4)), rng.standard_normal((5, 4))
@@ -354,14 +372,15 @@ assert gradcheck(
 )
 layer = MultiHeadAttention(8, 2, rotary=Rotary(4, max_len=8)).double()
 assert gradcheck(layer, [mg.tensor(rng.standard_normal((1, 4, 8)), requires_grad=True)])
-print("learned positions, and attention with rotary positions: right in every entry")
+print("learned positions, and attention with rotary positions: every element is right")
 
 # %% [markdown]
-# ## Beyond the length that was trained
+# ## Beyond the length of the training data
 #
-# Sinusoidal positions exist for any length, and the paper hoped that they would carry a model to longer sequences. Let us
-# measure. The task: at each place, name the letter one place before. One causal attention layer (two heads, width 32),
-# trained on sequences of 16, then asked up to place 63. Chance is 1/8.
+# Sinusoidal positions exist for any length, and the paper hoped that a model with them would work on longer
+# sequences. Let us measure this. The task: at each position, predict the letter one position before. The
+# model is one causal attention layer (two heads, width 32). It is trained on sequences of length 16 and then
+# tested up to position 63. Chance is 1/8.
 
 
 # %%
@@ -401,7 +420,7 @@ def right_by_place(kind, steps=250):
         optimizer.step()
     tokens = np.random.default_rng(1).integers(8, size=(200, 64))
     with mg.no_grad():
-        return (model(tokens).data[:, 1:].argmax(-1) == tokens[:, :-1]).mean(0)  # places 1 ... 63
+        return (model(tokens).data[:, 1:].argmax(-1) == tokens[:, :-1]).mean(0)  # positions 1 ... 63
 
 
 found = {kind: right_by_place(kind) for kind in KINDS}
@@ -410,7 +429,7 @@ for kind, right in found.items():
         f"{a}-{b}": round(float(right[a - 1 : b].mean()), 2)
         for a, b in ((1, 15), (16, 20), (21, 30), (31, 63))
     }
-    print(f"{kind:10s} share right at places {parts}")
+    print(f"{kind:10s} accuracy at positions {parts}")
 
 # %%
 figure = Figure(figsize=(7, 3.6), layout="constrained")
@@ -420,9 +439,9 @@ for (kind, right), colour, line in zip(
 ):
     axes.plot(range(1, 64), right, line, color=colour, label=kind)
 axes.axvline(15.5, color="black", linewidth=0.8)
-axes.text(16, 1.04, "never trained from here", fontsize=9)
-axes.set(xlabel="place in the sequence", ylabel="share of right answers", ylim=(0, 1.12))
-axes.set_title("All three learn the trained length; beyond it each fails in its own way", fontsize=12)
+axes.text(16, 1.04, "not in the training data", fontsize=9)
+axes.set(xlabel="position in the sequence", ylabel="accuracy", ylim=(0, 1.12))
+axes.set_title("All three learn lengths up to 16; beyond them each fails differently", fontsize=12)
 axes.legend(loc="center right", fontsize=9)
 assert all(right[:15].min() > 0.95 for right in found.values())
 assert (
@@ -431,27 +450,28 @@ assert (
 )
 show(
     figure,
-    "Share of right answers by place: learned and sinusoidal positions fail at once beyond 16, rotary ones later",
+    "Accuracy by position: learned and sinusoidal positions fail at once beyond 16, rotary ones later",
 )
 
 # %% [markdown]
-# Learned rows beyond 15 are random numbers. Sinusoidal ones are well defined, but the layer has never seen these
-# combinations, and what it does with them is luck. Rotary scores depend on distances only, so place 20 looks like place 10;
-# but here, too, there is something new: more and farther tokens to choose among. It fails later and more gently. Press et al.
-# (2022) measured the same order in language models.
+# Learned rows beyond 15 still have their random initial values. Sinusoidal rows are well defined, but the
+# layer was not trained on these combinations, and its output for them is luck. Rotary scores depend on
+# distances only, so position 20 looks like position 10. But something is new here too: there are more tokens
+# to choose from, and more distant ones. So rotary positions fail later and more slowly. Press et al. (2022)
+# measured the same ranking in language models.
 
 # %% [markdown]
 # ## Edge cases
 #
-# 1. **Odd $d_{model}$.** The last sine has no cosine. A loop that writes to `PE[pos, i + 1]` for every even `i` runs off the
-#    end. (Its `i`, by the way, is the formula's $2i$.)
-# 2. **Position 0** is (0, 1, 0, 1, ...). Does that bias the model towards the first token? It is a point like the others:
-#    every $PE(pos)$ has the same length, $\sqrt{d_{model}/2}$.
-# 3. **Very long sequences.** The slow columns hardly change from one position to the next, but that does not make positions
-#    hard to tell apart, since the fast columns remain: neighbours are equally far from each other wherever they stand. The
-#    trouble is the extrapolation we have just seen.
-# 4. **Smoothness.** That sine is differentiable plays no part. The table is a constant: no gradient ever goes through its
-#    sines.
+# 1. **Odd $d_{model}$.** The last sine has no cosine. A loop that writes to `PE[pos, i + 1]` for every even
+#    `i` runs past the end. (The `i` of this loop, by the way, is the $2i$ of the formula.)
+# 2. **Position 0** is (0, 1, 0, 1, ...). Does that bias the model towards the first token? No, it is a point
+#    like the others: every $PE(pos)$ has the same length, $\sqrt{d_{model}/2}$.
+# 3. **Very long sequences.** The slow columns hardly change from one position to the next. Positions are
+#    still easy to distinguish by the fast columns: the distance between neighbours is the same at every
+#    position. The problem is the extrapolation we have just seen.
+# 4. **Smoothness.** It does not matter that the sine is differentiable. The table is a constant: no gradient
+#    ever goes through its sines.
 
 # %%
 PE = np.zeros((3, 7))
@@ -473,14 +493,16 @@ assert len(np.unique(long.round(6), axis=0)) == 5000
 # %% [markdown]
 # ## Pitfalls
 #
-# - **A frequency for every column.** `10000 ** (c / d_model)` with the column $c$ itself gives sine and cosine different
-#   frequencies. It looks the same in a picture; pairs are no clocks any more, and the linear map is gone.
-# - **Positions that start anew.** Decoding token by token with a cache (lesson 14), the new token's position is the number of
-#   tokens before it, not 0.
+# - **A frequency for every column.** `10000 ** (c / d_model)` with the column $c$ itself gives sine and
+#   cosine different frequencies. It looks the same in a picture, but the pairs are no clocks any more, and
+#   the linear map is gone.
+# - **Positions that restart at 0.** When a model writes token by token with a cache (lesson 14), the position
+#   of a new token is the number of tokens before it, not 0.
 # - **Padding on the left** moves all positions, unless you count from the first real token.
-# - **Position drowned or drowning.** $PE$ has length $\sqrt{d_{model}/2}$. The paper multiplies embeddings by
-#   $\sqrt{d_{model}}$ (section 3.4), so that the token is not drowned by its place.
-# - **Rotary on the values.** It belongs on queries and keys only; Q7 shows why.
+# - **Token and position of different sizes.** $PE$ has length $\sqrt{d_{model}/2}$. The paper multiplies
+#   embeddings (the tokens' vectors) by $\sqrt{d_{model}}$ (section 3.4), so that they are not small next to
+#   the encoding.
+# - **Rotary on the values.** Rotate only queries and keys; Q7 shows why.
 
 # %%
 column = np.arange(8)
@@ -515,14 +537,15 @@ assert np.allclose(sinusoidal(3, 4)[2], [0.9093, -0.4161, 0.0200, 0.9998], atol=
 #
 # <details><summary>Answer</summary>
 #
-# The divisor grows geometrically, so the frequency falls by the same factor from pair to pair. For $d_{model} = 512$ the
-# factor is $10000^{-2/512} = 0.9647$:
+# The divisor grows geometrically, so the frequency falls by the same factor from pair to pair. For
+# $d_{model} = 512$ the factor is $10000^{-2/512} = 0.9647$:
 #
 # - $i = 0$: frequency 1
 # - $i = 128$: $10000^{-256/512} = 1/100$
 # - $i = 255$, the last: $10000^{-510/512} = 1.0366 \cdot 10^{-4}$
 #
-# (1/10000 would be that of $i = 256$. But the 256 pairs are numbered 0 to 255; that one is the first beyond the end.) Low columns tell near positions apart, high columns far ones.
+# (1/10000 would be the frequency of $i = 256$. But the 256 pairs have indices 0 to 255, so this is the first
+# one beyond the end.) Low columns distinguish near positions, high columns distant ones.
 #
 # </details>
 
@@ -535,7 +558,7 @@ assert f"{frequency[255]:.4e}" == "1.0366e-04" and np.allclose(
 )
 
 # %% [markdown]
-# ### Q3. What is the longest wave of the encoding with $d_{model} = 512$, in positions?
+# ### Q3. What is the longest wavelength of the encoding with $d_{model} = 512$, in positions?
 #
 # <details><summary>Answer</summary>
 #
@@ -553,8 +576,8 @@ assert round(2 * math.pi / frequency[-1]) == 60_611 and round(2 * math.pi * 1000
 #
 # <details><summary>Answer</summary>
 #
-# $M_0 = I$. $M_3 M_4 = M_7$: three places after four. The inverse is $M_{-k}$, and, as a rotation's, also the transpose:
-# $M_k^{-1} = M_{-k} = M_k^\top$. Nothing gets longer or shorter: $|M_k x| = |x|$.
+# $M_0 = I$. $M_3 M_4 = M_7$: four positions, then three. The inverse is $M_{-k}$. Since $M_k$ is a rotation,
+# its inverse is also its transpose: $M_k^{-1} = M_{-k} = M_k^\top$. Lengths do not change: $|M_k x| = |x|$.
 #
 # </details>
 
@@ -565,13 +588,13 @@ assert np.allclose(shift_matrix(0, 8), np.eye(8)) and np.allclose(M3 @ M4, M7)
 assert np.allclose(np.linalg.inv(M3), shift_matrix(-3, 8)) and np.allclose(np.linalg.inv(M3), M3.T)
 
 # %% [markdown]
-# ### Q5. How many weights do learned positions cost in GPT-2?
+# ### Q5. How many parameters are the learned positions in GPT-2?
 #
-# It has 1,024 positions and $d_{model} = 768$, and 124 million weights in all.
+# It has 1,024 positions and $d_{model} = 768$, and 124 million parameters in all.
 #
 # <details><summary>Answer</summary>
 #
-# 1,024 · 768 = 786,432, or 0.6 % of 124 million. Cheap; what they cost is the fixed largest length.
+# 1,024 · 768 = 786,432, or 0.6 % of 124 million. This is cheap; the real cost is the fixed largest length.
 #
 # </details>
 
@@ -580,14 +603,14 @@ assert np.allclose(np.linalg.inv(M3), shift_matrix(-3, 8)) and np.allclose(np.li
 assert LearnedPositions(1024, 768).weight.numel() == 786_432 and round(100 * 786_432 / 124e6, 1) == 0.6
 
 # %% [markdown]
-# ### Q6. Is attention with a causal mask, and without positions, blind to order?
+# ### Q6. Can attention with a causal mask, but without positions, see the order?
 #
 # <details><summary>Answer</summary>
 #
-# No. The mask itself depends on the order: the first token sees itself alone, the second sees two. Shuffled tokens do not
-# give shuffled outputs. What a single layer still cannot see is the order *among* the earlier tokens: the last token's output
-# is the same however those before it are shuffled. Models without any positions but with the causal mask do learn something
-# about positions (Haviv et al. 2022).
+# Yes, in part. The mask itself depends on the order: the first token sees itself alone, the second sees two.
+# Shuffled tokens do not give shuffled outputs. But a single layer cannot see the order *among* the earlier
+# tokens: the output of the last token stays the same if those before it are shuffled. Models with a causal
+# mask and without positions do learn something about positions (Haviv et al. 2022).
 #
 # </details>
 
@@ -605,13 +628,13 @@ assert np.abs(causal(x6[order]) - causal(x6)[order]).max() > 0.1
 assert np.allclose(causal(x6[order])[-1], causal(x6)[-1])
 
 # %% [markdown]
-# ### Q7. Why are the values not turned as well?
+# ### Q7. Why are the values not rotated as well?
 #
 # <details><summary>Answer</summary>
 #
-# In the score the two rotations meet, and only their difference is left. A value meets no partner: the output
-# $\sum_n P_{mn} R(n\theta) v_n$ would depend on where the sequence stands, not only on distances. Move all positions by 100
-# and the output changes, which with queries and keys alone it does not.
+# In a score two rotations are multiplied, and only their difference is left. A value has no partner: the
+# output $\sum_n P_{mn} R(n\theta) v_n$ would depend on absolute positions, not only on distances. If you
+# increase all positions by 100, this output changes. With rotated queries and keys alone it does not.
 #
 # </details>
 
@@ -625,24 +648,27 @@ assert np.allclose(*without, atol=1e-12) and np.abs(turned[0] - turned[1]).max()
 # %% [markdown]
 # ## What was left out
 #
-# - **Relative positions as learned vectors** (Shaw et al. 2018) and as learned numbers for ranges of distances (T5).
-# - **Stretching rotary positions** to longer texts by a larger base or by dividing positions.
-# - **Two dimensions**: images have a row and a column; half of the pairs may turn by each.
-# - **ALiBi in our measurement.** To name the letter exactly one place before, it would have to prefer distance 1 to distance
-#   0, which a falling line cannot.
+# - **Relative positions as learned vectors** (Shaw et al. 2018) and as learned scalars for ranges of
+#   distances (T5).
+# - **Stretching rotary positions** to longer texts, by a larger base or by dividing positions.
+# - **Two dimensions**: images have rows and columns; half of the pairs may rotate by the row, half by the
+#   column.
+# - **ALiBi in our measurement.** To predict the letter exactly one position before, it would have to prefer
+#   distance 1 to distance 0, but a bias that falls with distance prefers distance 0.
 #
 # ## Sources
 #
 # - Vaswani et al. 2017, *Attention Is All You Need*, sections 3.4 and 3.5, table 3 (E)
 # - Su et al. 2021, *RoFormer: Enhanced Transformer with Rotary Position Embedding*, section 3
 # - Press, Smith and Lewis 2022, *Train Short, Test Long* (ALiBi)
-# - Haviv et al. 2022, *Transformer Language Models without Positional Encodings Still Learn Positional Information*
+# - Haviv et al. 2022, *Transformer Language Models without Positional Encodings Still Learn Positional
+#   Information*
 #
 # ## Exercises
 #
-# You will write `is_equivariant` (a test for order), `sinusoidal` for any width, `shift_matrix`, the backward of learned
-# positions, and `rotary` with its backward. Start with
+# You will write `is_equivariant` (a test for order), `sinusoidal` for any width, `shift_matrix`, the backward
+# pass of learned positions, and `rotary` with its backward pass. Start with
 #
 #     python -m tutorials start 11
 #
-# Next: lesson 12 has the parts that stand around attention, the feed-forward network, residuals and the norm.
+# Next: lesson 12 has the parts around attention: the feed-forward network, residual connections and the norm.
