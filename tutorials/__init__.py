@@ -1,7 +1,4 @@
-"""The course. `python -m tutorials` shows the way; in a notebook `check(my_function)` checks what was written there.
-
-Knows no lesson: those are in the folders beside this file. Only hands on names.
-"""
+"""The course. `python -m tutorials` lists the lessons; `check(function)` checks an exercise in a notebook."""
 
 from tutorials.runner.notebook import check, published, show
 

@@ -1,8 +1,8 @@
-"""What a lesson's checks.py is written with: exercises, checks, hints, and wrong answers that must fail. Knows no lesson.
+"""The classes that a lesson's checks.py uses: exercises, checks, hints, and wrong answers that must fail.
 
-A check is a driver: a function of the learner's module `my` that returns what it gave. The same driver is run on the learner's file, in
-an isolated process, and on the solution; so it says what to look at, never what should come out. A wrong answer is the solution with a
-mistake in it: what it gives is how the mistake is recognised when a learner makes it.
+A check is a driver: a function that calls the learner's module `my` and returns its results. The same driver
+runs on the learner's file, in an isolated process, and on the solution; so it never contains the right
+result. A wrong answer is the solution with a mistake; a learner's mistake is recognised by the same results.
 """
 
 import ast
@@ -15,7 +15,7 @@ TOLERANCE = 1e-7  # of the largest value
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that is looked at. `forward` and `inputs` are a gradient check's: see Exercise.gradcheck."""
+    """One check of an exercise. Only a gradient check has `forward` and `inputs`: see Exercise.gradcheck."""
 
     title: str
     source: str  # of `def driver(my, ...)`
@@ -26,7 +26,10 @@ class Check:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A mistake people make: the solution with `old` replaced by `new`, or with another `body`; `message` is said to who makes it."""
+    """A typical mistake: the solution with `old` replaced by `new`, or with another `body`.
+
+    A learner who makes it reads the `message`.
+    """
 
     message: str
     old: str | None = None
@@ -46,37 +49,47 @@ class Exercise:
     seconds: float = 5.0
 
     def check(self, title, tolerance=TOLERANCE):
-        """Decorates a driver(my, rng): what it returns is compared with what the solution gives. Only `np`, `math` and its arguments are known in it."""
+        """Decorator: add a driver(my, rng), whose result is compared with that of the solution.
+
+        The driver may use only `np`, `math` and its arguments.
+        """
         return lambda driver: self.checks.append(Check(title, source_of(driver), tolerance))
 
     def gradcheck(self, forward, inputs, title="gradients against finite differences", tolerance=1e-6):
-        """Decorates a driver(my, g, *inputs) that returns the gradients of sum(g * forward(*inputs)), one for each float array in inputs(rng).
+        """Decorator: add a driver(my, g, *inputs) that returns the gradients of sum(g * forward(*inputs)).
 
-        forward: a name in exercise.py (the solution's is taken), or a function.
+        forward    a function of exercise.py, by name (the solution's is used), or a function
+        inputs     inputs(rng) returns the inputs; each float array among them has a gradient
         """
         return lambda driver: self.checks.append(Check(title, source_of(driver), tolerance, forward, inputs))
 
     def wrong(self, message, old=None, new=None, body=None):
-        """Add a wrong answer: the solution with `old`, which stands there once, replaced by `new`; or another body in place of the block."""
+        """Add a wrong answer: the solution with `old` (it occurs once) replaced by `new`, or another body."""
         if (body is None) == (old is None) or (old is None) != (new is None):
             raise TypeError(f"A wrong answer of {self.name} needs old and new, or body.")
         self.wrongs.append(Wrong(message, old, new, body))
 
 
 class Checks:
-    """The exercises of one lesson. uses: what may be imported in them beside NumPy."""
+    """The exercises of one lesson.
+
+    uses    the packages that they may import besides NumPy
+    """
 
     def __init__(self, uses=()):
         self.uses, self.exercises = tuple(uses), []
 
     def exercise(self, name, hints, why, seconds=5.0):
-        """Add an exercise: a function or class of exercise.py, with three hints (a question, the idea, nearly the line)."""
+        """Add an exercise: a function or class of exercise.py.
+
+        It has three hints: a question, the idea, nearly the line.
+        """
         self.exercises.append(Exercise(name, tuple(hints), why, seconds=seconds))
         return self.exercises[-1]
 
 
 def source_of(driver):
-    """The text of a driver, renamed to `driver`, without its decorators: it goes to another process."""
+    """Return a driver's text, renamed to `driver` and without decorators: it is sent to another process."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(driver))).body[0]
     tree.decorator_list, tree.name = [], "driver"
     return ast.unparse(tree)

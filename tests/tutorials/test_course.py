@@ -15,7 +15,7 @@ import pytest
 from helpers import ROOT
 
 from tutorials.runner import isolation
-from tutorials.runner.answers import key_of, module_of, played
+from tutorials.runner.answers import key_of, module_of, run_check
 from tutorials.runner.lessons import lessons
 from tutorials.runner.notebooks import is_fresh, run
 from tutorials.runner.verdict import compare
@@ -195,7 +195,7 @@ def test_the_untouched_stub_fails(lesson):
 def test_a_wrong_answer_fails_with_the_message_that_names_it(lesson, name, n):
     wrong = lesson.exercise(name).wrongs[n]
     module = module_of(lesson.variant(name, wrong))
-    verdict = compare(key(lesson, name), [played(check, module) for check in key(lesson, name).checks])
+    verdict = compare(key(lesson, name), [run_check(check, module) for check in key(lesson, name).checks])
     assert not verdict.right
     assert verdict.mistake == wrong.message
 
@@ -205,4 +205,4 @@ def test_the_checks_do_not_hang_on_their_seed(lesson, name):
     """The solution is right, and the key the same kind of thing, with other random numbers as well."""
     other = key_of(lesson, name, seed=1234)
     solution = module_of(lesson.solution)
-    assert compare(other, [played(check, solution) for check in other.checks]).right
+    assert compare(other, [run_check(check, solution) for check in other.checks]).right

@@ -1,4 +1,4 @@
-"""The course's runner: a learner's commands, what becomes of their files, what hostile answers do, and a teacher's grades."""
+"""The course's runner: a learner's commands and files, hostile answers, and a teacher's grades."""
 
 import csv
 import json
@@ -77,7 +77,7 @@ LESSON = """# %% [markdown]
 
 @pytest.fixture
 def course(tmp_path, monkeypatch):
-    """A course of one small lesson, and a place to learn in."""
+    """A course of one small lesson, and a folder to work in."""
     folder = tmp_path / "course" / "01_doubling"
     folder.mkdir(parents=True)
     for name, text in (("exercise.py", EXERCISE), ("checks.py", CHECKS), ("lesson.py", LESSON)):
@@ -92,7 +92,7 @@ def course(tmp_path, monkeypatch):
 
 
 def type_(capsys, *words):
-    """(exit status, what was printed) of python -m tutorials WORDS."""
+    """Run python -m tutorials WORDS. Returns (exit status, output)."""
     try:
         status = door.main(list(words))
     except SystemExit as end:
@@ -261,7 +261,7 @@ def test_an_upgrade_says_what_changed(course, capsys):
     found["lessons"]["01"]["pieces"] = {"double": "another", "triple": "gone"}
     path.write_text(json.dumps(found))
     assert (
-        "lesson 01 has changed since you started it (new: double_backward; gone: triple; with another text: double)"
+        "lesson 01 has changed since you started it (new: double_backward; removed: triple; changed: double)"
         in type_(capsys)[1]
     )
     assert (
@@ -336,12 +336,12 @@ A = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 6.0]])
     [
         (1.0, 2.0, "the result is 1, it should be 2"),
         (None, 1.0, "Is the `return` missing?"),
-        ("1", 1.0, "should be a number, got text"),
+        ("1", 1.0, "should be a number, got a string"),
         ([[1.0], [1.0, 2.0]], 1.0, "got a list or tuple"),
         (A.T, A, "has the shape (3, 2); it should be (2, 3) (transposed?)"),
         (A[0], A[:1], "(a reduction without keepdims=True?)"),
         (A * 3, A, "It is 3 times what it should be"),
-        (-A, A, "It is right but for its sign"),
+        (-A, A, "It is right except for its sign"),
         (A + 2, A, "It is too large by 2 everywhere"),
         (A[:, :2].T, A[:, :2], "It is right but transposed"),
         (A[::-1], A, "The numbers are right, their order is not"),
@@ -357,7 +357,7 @@ A = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 6.0]])
         ([1.0], [1.0, 2.0], "should be 2 values, got 1"),
         ({"a": 1.0}, {"b": 1.0}, "should have the keys ['b'], got ['a']"),
         (1.0, True, "should be True, got 1.0"),
-        (A, A > 2, "should hold booleans, got float64"),
+        (A, A > 2, "should contain booleans, got float64"),
         ("x", "y", "should be 'y', got 'x'"),
     ],
 )
@@ -485,7 +485,7 @@ HARM = {
     "memory": ("return np.ones(10**12)", "MemoryError"),
     "a value too large": ("return np.zeros(10**8, np.int8)", "far more than is expected"),
     "recursion": ("return double(x)", "RecursionError"),
-    "no data": ("return object()", "it returned something of the type object"),
+    "no data": ("return object()", "it returned a value of type object"),
     "an array of objects": ("return np.array([object()])", "an array of object"),
     "a patched comparison": (
         "np.allclose = lambda *a, **k: True; np.abs = lambda x: 0 * x; return 0 * x",
@@ -705,5 +705,5 @@ def test_the_handout_has_no_solutions_and_checks_all_the_same(tmp_path):
         done.stdout + done.stderr
     )
     assert "has no solutions" in run("solution", first.number).stderr
-    with pytest.raises(CourseError, match="is there already"):
+    with pytest.raises(CourseError, match="already exists"):
         handout.write(tmp_path / "given")

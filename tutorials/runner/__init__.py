@@ -1,1 +1,1 @@
-"""What runs the course: finds lessons, runs answers in isolation, judges them, remembers progress, grades. Knows no lesson's content."""
+"""The machinery of the course: find lessons, run answers in isolation, judge them, save progress, grade."""

@@ -1,6 +1,6 @@
-"""What should come out of an exercise's checks, and what comes out with each wrong answer. Knows no learner.
+"""Answer keys: the expected outcome of each check of an exercise, and its outcome with each wrong answer.
 
-An answer key is made from a lesson's solution, or read from the key.json that a build without solutions carries in its place.
+An answer key is made from a lesson's solution, or read from the key.json of a build without solutions.
 """
 
 import contextlib
@@ -13,13 +13,13 @@ import warnings
 import numpy as np
 
 from minigrad.gradcheck.numeric import flat, slopes
-from tutorials.runner.child import described, play
+from tutorials.runner.child import describe, play
 from tutorials.runner.isolation import Outcome
 from tutorials.runner.values import decode, encode
 
 
 class Key:
-    """Of one exercise: its drivers, what each should give, and what each gives with a known mistake."""
+    """The answer key of one exercise: its drivers, the expected outcomes, those of each mistake."""
 
     def __init__(self, name, hints, why, checks, expected, wrongs, uses=(), seconds=5.0):
         self.name, self.hints, self.why, self.checks, self.expected = name, hints, why, checks, expected
@@ -31,33 +31,29 @@ class Key:
 
     @property
     def wrongs(self):
-        """[(message, its outcomes)]: made when they are wanted first, since a right answer needs none."""
+        """[(message, outcomes)] of the wrong answers, computed on first use: a right answer needs none."""
         if callable(self._wrongs):
             self._wrongs = self._wrongs()
         return self._wrongs
 
     def to_json(self):
-        wrongs = [[message, [_written(o) for o in outcomes]] for message, outcomes in self.wrongs]
-        expected = [_written(outcome) for outcome in self.expected]
-        return dict(name=self.name, hints=self.hints, why=self.why, checks=self.checks, expected=expected, wrongs=wrongs, uses=self.uses, seconds=self.seconds)  # fmt: skip
+        wrongs = [[message, [_to_json(o) for o in outcomes]] for message, outcomes in self.wrongs]
+        expected = [_to_json(outcome) for outcome in self.expected]
+        own = {name: getattr(self, name) for name in ("name", "hints", "why", "checks", "uses", "seconds")}
+        return {**own, "expected": expected, "wrongs": wrongs}
 
     @classmethod
     def from_json(cls, found):
-        wrongs = [(message, [_read(o) for o in outcomes]) for message, outcomes in found["wrongs"]]
-        return cls(**{**found, "expected": [_read(o) for o in found["expected"]], "wrongs": wrongs})
+        wrongs = [(message, [_from_json(o) for o in outcomes]) for message, outcomes in found["wrongs"]]
+        return cls(**{**found, "expected": [_from_json(o) for o in found["expected"]], "wrongs": wrongs})
 
 
 def key_of(lesson, name, seed=0):
-    """The Key of an exercise; random inputs come from the seed."""
+    """Make the Key of an exercise, with random inputs from the seed."""
     path = lesson.folder / "key.json"
     if path.exists():
-        return Key.from_json(
-            next(
-                key
-                for key in json.loads(path.read_text(encoding="utf-8"))["exercises"]
-                if key["name"] == name
-            )
-        )
+        keys = json.loads(path.read_text(encoding="utf-8"))["exercises"]
+        return Key.from_json(next(key for key in keys if key["name"] == name))
     exercise = lesson.exercise(name)
     solution = module_of(lesson.solution)
     checks, expected = [], []
@@ -71,10 +67,10 @@ def key_of(lesson, name, seed=0):
             "y": None,
         }
         if check.forward is not None:
-            made["args"], made["y"], right = by_differences(check, solution, seed + number)
+            made["args"], made["y"], right = measure_gradients(check, solution, seed + number)
             expected.append(Outcome(right))
         else:
-            expected.append(played(made, solution))
+            expected.append(run_check(made, solution))
         if expected[-1].failed:
             raise AssertionError(
                 f"the solution of {name} fails its own check {check.title!r}: {expected[-1]}"
@@ -83,15 +79,15 @@ def key_of(lesson, name, seed=0):
 
     def wrongs():
         variants = ((wrong.message, module_of(lesson.variant(name, wrong))) for wrong in exercise.wrongs)
-        return [(message, [played(check, module) for check in checks]) for message, module in variants]
+        return [(message, [run_check(check, module) for check in checks]) for message, module in variants]
 
     return Key(
         name, exercise.hints, exercise.why, checks, expected, wrongs, lesson.checks.uses, exercise.seconds
     )
 
 
-def by_differences(check, solution, seed):
-    """(the driver's arguments g and inputs, y, the gradients by finite differences) of a gradient check."""
+def measure_gradients(check, solution, seed):
+    """Measure the gradients of a gradient check. Returns (g and inputs, y, gradients)."""
     rng = np.random.default_rng(seed)
     forward = getattr(solution, check.forward) if isinstance(check.forward, str) else check.forward
     inputs = list(check.inputs(rng))
@@ -111,30 +107,29 @@ def is_float(x):
     return isinstance(x, np.ndarray) and x.dtype.kind == "f"
 
 
-def played(check, module):
-    """The Outcome of a driver on a module of ours."""
-    given = (
-        [np.random.default_rng(check["seed"])]
-        if check["args"] is None
-        else [decode(item) for item in check["args"]]
-    )
+def run_check(check, module):
+    """Run a driver on a trusted module, in this process. Returns its Outcome."""
+    if check["args"] is None:
+        given = [np.random.default_rng(check["seed"])]
+    else:
+        given = [decode(item) for item in check["args"]]
     with (
         np.errstate(all="ignore"),
         warnings.catch_warnings(),
         contextlib.redirect_stdout(io.StringIO()),
         usual_depth(),
     ):
-        warnings.simplefilter("ignore")  # what mistakes print and warn of is nobody's business
+        warnings.simplefilter("ignore")  # warnings and prints of wrong answers are not shown
         try:
             return Outcome(decode(encode(play(check["source"], module, given))))
         except Exception as error:
-            found = described(error, module.__file__)
+            found = describe(error, module.__file__)
             return Outcome(kind=found["kind"], message=found["message"])
 
 
 @contextlib.contextmanager
 def usual_depth():
-    """Python's own limit of recursion from here on, as in a learner's process, whatever it was raised to in this one."""
+    """Context manager: set Python's default recursion limit, counted from here, as in a learner's process."""
     before, depth, frame = sys.getrecursionlimit(), 0, sys._getframe()
     while frame is not None:
         depth, frame = depth + 1, frame.f_back
@@ -146,24 +141,20 @@ def usual_depth():
 
 
 def module_of(source):
-    """A module of ours made from its text."""
+    """Make a module from its source text."""
     module = types.ModuleType("my")
     module.__file__ = "solution.py"
     exec(compile(source, module.__file__, "exec"), module.__dict__)
     return module
 
 
-def _written(outcome):
-    return (
-        {"kind": outcome.kind, "message": outcome.message}
-        if outcome.failed
-        else {"value": encode(outcome.value)}
-    )
+def _to_json(outcome):
+    if outcome.failed:
+        return {"kind": outcome.kind, "message": outcome.message}
+    return {"value": encode(outcome.value)}
 
 
-def _read(found):
-    return (
-        Outcome(kind=found["kind"], message=found["message"])
-        if "kind" in found
-        else Outcome(decode(found["value"]))
-    )
+def _from_json(found):
+    if "kind" in found:
+        return Outcome(kind=found["kind"], message=found["message"])
+    return Outcome(decode(found["value"]))

@@ -1,4 +1,4 @@
-"""What this machine has, what is missing for the course, and how to get it. Knows packages and files, no lesson."""
+"""python -m tutorials doctor: list what the course needs, what is missing here, and how to get it."""
 
 import importlib.util
 import sys
@@ -13,8 +13,8 @@ LOOP = "def driver(my, rng):\n    return my.double(np.arange(3.0))"
 
 
 def examine(mine):
-    """Print a line for each thing; returns 1 if something the course cannot do without is missing, else 0."""
-    found = [python(), *packages(), *course(), folder(mine), isolated(), *helpful()]
+    """Print a line for each item. Returns 1 if something that the course needs is missing."""
+    found = [python(), *packages(), *course(), folder(mine), isolation_works(), *extras()]
     for state, what in found:
         print(f"  {state:<8}{what}")
     missing = [what for state, what in found if state == "MISSING"]
@@ -24,40 +24,32 @@ def examine(mine):
 
 def python():
     now = ".".join(map(str, sys.version_info[:3]))
-    return (
-        ("ok", f"Python {now}")
-        if sys.version_info >= (3, 11)
-        else ("MISSING", f"Python 3.11 or newer; this is {now}: https://www.python.org/downloads")
-    )
+    new_enough = sys.version_info >= (3, 11)
+    if new_enough:
+        return "ok", f"Python {now}"
+    return "MISSING", f"Python 3.11 or newer; this is {now}: https://www.python.org/downloads"
 
 
 def packages():
-    for name, needed in (
-        ("numpy", True),
-        ("matplotlib", True),
-        ("tqdm", True),
-        ("graphviz", True),
-        ("safetensors", True),
-    ):
+    for name in ("numpy", "matplotlib", "tqdm", "graphviz", "safetensors"):
         try:
             yield "ok", f"{name} {version(name)}"
         except PackageNotFoundError:
-            yield "MISSING" if needed else "without", f"{name}: pip install {name}"
+            yield "MISSING", f"{name}: pip install {name}"
 
 
 def course():
-    """The lessons' own files: whole, or which are not."""
+    """Yield whether the lessons' own files are complete."""
     broken = [
         f"{lesson.folder.name}/{name}"
         for lesson in lessons()
         for name in ("lesson.py", "exercise.py")
         if not (lesson.folder / name).exists()
     ]
-    yield (
-        ("MISSING", f"files of the course: {', '.join(broken)}: install it again")
-        if broken
-        else ("ok", f"{totals()} in {lessons()[0].folder.parent}")
-    )
+    if broken:
+        yield "MISSING", f"files of the course: {', '.join(broken)}: install it again"
+    else:
+        yield "ok", f"{totals()} in {lessons()[0].folder.parent}"
     without = [lesson.number for lesson in lessons() if not (lesson.folder / "lesson.ipynb").exists()]
     yield (
         ("without", f"notebooks of lessons {', '.join(without)}; each lesson.py is the same text")
@@ -67,7 +59,7 @@ def course():
 
 
 def totals():
-    """What there is, in numbers; a build without solutions does not know its wrong answers."""
+    """Count lessons, exercises, checks and wrong answers; a build without solutions lacks the last two."""
     every = [
         exercise
         for lesson in lessons()
@@ -85,7 +77,7 @@ def totals():
 
 
 def folder(mine):
-    """Whether work can be saved."""
+    """Check that the learner's folder can be written."""
     place = mine.folder if mine.folder.exists() else mine.folder.parent
     probe = Path(place) / ".minigrad-can-write"
     try:
@@ -95,12 +87,13 @@ def folder(mine):
     except OSError as error:
         return (
             "MISSING",
-            f"leave to write in {place} ({error.strerror}): start from another folder, or give one with --folder",
+            f"permission to write in {place} ({error.strerror}): start from another folder, or give one with "
+            "--folder",
         )
 
 
-def isolated():
-    """Whether the checker can start its process and gets an answer."""
+def isolation_works():
+    """Check that the checker can start its process and gets an answer."""
     run = isolation.run("def double(x):\n    return 2 * x\n", [{"source": LOOP, "seed": 0, "args": None}])
     outcome = run.outcomes[0]
     if outcome.failed:
@@ -108,8 +101,8 @@ def isolated():
     return "ok", "your code is checked in a process of its own"
 
 
-def helpful():
-    """What makes things nicer, and what does as well without."""
+def extras():
+    """Yield the optional programs and packages."""
     jupyter = any(importlib.util.find_spec(name) for name in ("jupyterlab", "notebook"))
     yield (
         ("ok", "Jupyter")
@@ -119,7 +112,7 @@ def helpful():
             "Jupyter: pip install jupyterlab to open lesson.ipynb; VS Code opens it too; or run lesson.py",
         )
     )
-    yield ("ok", "a program that draws graphs") if renderer() else ("without", INSTALL)
+    yield ("ok", "a program to draw graphs") if renderer() else ("without", INSTALL)
     yield (
         ("ok", "PyTorch, to compare with")
         if importlib.util.find_spec("torch")

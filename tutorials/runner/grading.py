@@ -1,4 +1,7 @@
-"""A teacher's grades: every learner's files checked, each exercise in a process of its own, with partial credit. Knows no names but folders'."""
+"""Grade the files of many learners: each exercise runs in a process of its own and gets partial credit.
+
+Learners are named by their folders.
+"""
 
 import contextlib
 import csv
@@ -17,7 +20,7 @@ COLUMNS = ("learner", "lesson", "exercise", "passed", "checks", "points", "what 
 
 @dataclass
 class Row:
-    """What one exercise of one learner is worth: a point if every check passes, else the share that does."""
+    """The grade of one exercise of one learner: a point if every check passes, else the passing fraction."""
 
     learner: str
     lesson: str
@@ -29,12 +32,8 @@ class Row:
 
     @property
     def why(self):
-        said = (
-            [self.verdict.mistake]
-            if self.verdict.mistake
-            else [f"[{title}] {what}" if title else what for title, what in self.verdict.problems[:2]]
-        )
-        return " ".join(" ".join(said).split())
+        problems = [f"[{title}] {what}" if title else what for title, what in self.verdict.problems[:2]]
+        return " ".join((self.verdict.mistake or " ".join(problems)).split())
 
     def cells(self):
         cells = (
@@ -46,51 +45,51 @@ class Row:
             f"{self.points:.2f}",
             self.why,
         )
-        # no formulas in a spreadsheet
-        return [
-            f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@;\t\r" and cell else cell
-            for cell in cells
-        ]
+        # a quote in front, so that a spreadsheet does not evaluate the cell as a formula
+        formula = lambda cell: isinstance(cell, str) and cell and cell[0] in "=+-@;\t\r"  # noqa: E731
+        return [f"'{cell}" if formula(cell) else cell for cell in cells]
 
 
 def grade_folder(folder, table=None, only=None, seed=None):
-    """Grade every folder in a folder; prints a line a learner and lesson, and writes the rows to `table`, a CSV file, as it goes."""
+    """Grade every folder in `folder`: print a line for each learner and lesson.
+
+    table    a CSV file, to which the rows of each learner are written at once
+    """
     if not folder.is_dir():
         raise CourseError(
-            f"there is no folder {folder}; grade takes a folder that holds one folder for each learner."
+            f"there is no folder {folder}; grade takes a folder that contains one folder for each learner."
         )
-    learners = sorted(
-        path
-        for path in folder.iterdir()
-        if path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
-    )
+    folders = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
+    learners = sorted(path for path in folders if not path.name.startswith("."))
     if not learners:
         raise CourseError(
-            f"{folder} holds no folders; put each learner's files into a folder of their own: {folder}/NAME/lesson01.py"
+            f"{folder} contains no folders; put each learner's files into a folder of their own: "
+            f"{folder}/NAME/lesson01.py"
         )
     chosen = [find(one) for one in only] if only else lessons()
     if any((lesson.folder / "key.json").exists() for lesson in chosen):
         raise CourseError(
-            "this is a copy without solutions, whose random inputs and answers lie in it; grade with the whole course."
+            "this is a copy without solutions, which contains its random inputs and answers; grade with the "
+            "whole course."
         )
     seed = secrets.randbelow(10**6) if seed is None else seed
     print(f"{len(learners)} learners, random inputs from --seed {seed}")
-    with opened(table) as write:
+    with open_table(table) as write:
         keys = {}
         for learner in learners:
-            write(graded(learner, chosen, seed, keys))
+            write(grade_learner(learner, chosen, seed, keys))
     if table:
         print(f"Saved {table}.")
     return 0
 
 
 @contextlib.contextmanager
-def opened(table):
-    """A function that writes rows at once, so that nothing that comes later can lose them; without a table it writes nothing."""
+def open_table(table):
+    """Context manager: yield a function that writes rows and flushes them, or one that does nothing."""
     if not table:
         yield lambda rows: None
         return
-    # with the mark by which Excel knows UTF-8
+    # utf-8-sig begins with the mark by which Excel recognises UTF-8
     with open(table, "w", encoding="utf-8-sig", newline="") as file:
         out = csv.writer(file, quoting=csv.QUOTE_ALL)
         out.writerow(COLUMNS)
@@ -102,31 +101,31 @@ def opened(table):
         yield write
 
 
-def graded(learner, chosen, seed, keys):
-    """The Rows of one learner, for the lessons that there is a file of; if there is none, one of zeros."""
+def grade_learner(learner, chosen, seed, keys):
+    """Return the Rows of one learner, for the lessons with a file; a single Row of zeros if there is none."""
     rows, name = [], isolation.clean(learner.name)
     for lesson in chosen:
-        source, problem = submitted(learner, lesson)
+        source, problem = read_submission(learner, lesson)
         if source is None and not problem:
             continue
         own = [
-            Row(name, lesson.number, judged(lesson, exercise, source, problem, seed, keys))
+            Row(name, lesson.number, judge_exercise(lesson, exercise, source, problem, seed, keys))
             for exercise in lesson.names
         ]
-        full = sum(row.verdict.right for row in own)
+        points, full = sum(row.points for row in own), sum(row.verdict.right for row in own)
         print(
-            f"  {name:<24} lesson {lesson.number}  {sum(row.points for row in own):5.2f} of {len(own)} points, {full} exercise{'s' * (full != 1)} in full"
+            f"  {name:<24} lesson {lesson.number}  {points:5.2f} of {len(own)} points, {full} "
+            f"exercise{'s' * (full != 1)} in full"
         )
         rows += own
     if not rows:
         print(f"  {name:<24} no file lessonNN.py found", file=sys.stderr)
-        # who handed in nothing has a row too
         rows = [Row(name, "", Verdict("", 0, 0, [("", "no file lessonNN.py found")]))]
     return rows
 
 
-def judged(lesson, exercise, source, problem, seed, keys):
-    """The Verdict on one exercise, whatever is in the file: no submission may end the grading of the others."""
+def judge_exercise(lesson, exercise, source, problem, seed, keys):
+    """Return the Verdict on one exercise. Never raises: no submission may end the grading of the others."""
     if (lesson.number, exercise) not in keys:
         keys[lesson.number, exercise] = key_of(lesson, exercise, seed)
     key = keys[lesson.number, exercise]
@@ -135,16 +134,12 @@ def judged(lesson, exercise, source, problem, seed, keys):
     try:
         return judge(key, source, f"lesson{lesson.number}.py")
     except Exception as error:
-        return Verdict(
-            exercise,
-            0,
-            len(key.checks),
-            [("", f"What it handed back could not be judged ({type(error).__name__}).")],
-        )
+        sentence = f"What it returned could not be judged ({type(error).__name__})."
+        return Verdict(exercise, 0, len(key.checks), [("", sentence)])
 
 
-def submitted(learner, lesson):
-    """(the text of a learner's file, "") or (None, what is wrong with it); (None, "") if there is none."""
+def read_submission(learner, lesson):
+    """Return (text of the learner's file, ""), or (None, the problem), or (None, "") if there is no file."""
     file = f"lesson{lesson.number}.py"
     found = sorted(path for depth in ("", "*/", "*/*/") for path in learner.glob(f"{depth}{file}"))
     if not found:

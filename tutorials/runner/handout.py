@@ -1,6 +1,7 @@
-"""A teacher's build: the course without its solutions, for learners to install. Knows what belongs to it.
+"""Build a copy of the course without its solutions, for learners to install.
 
-In the place of each checks.py stands key.json: the drivers, what they should give for one seed, and what they give with each known mistake.
+Each checks.py is replaced by a key.json: the drivers, their expected outcomes for one seed, and their
+outcomes with each known mistake.
 """
 
 import json
@@ -13,38 +14,41 @@ ROOT = FOLDER.parent
 PARTS = ("minigrad", "models", "tutorials", "benchmarks", "setup.cfg", "pyproject.toml", "LICENSE")
 README = """# minigrad: the course
 
-From the derivative of *x y* to a trained Transformer, written by yourself in NumPy: {lessons} lessons with {exercises} exercises, about
-{hours} hours. This is a copy for learners: it holds what the exercises are checked with, and not their solutions.
+From the derivative of *x y* to a trained Transformer, written by yourself in NumPy: {lessons} lessons with
+{exercises} exercises, about {hours} hours. This copy for learners contains what the exercises are checked
+with, but not their solutions.
 
-Python 3.11 or later is enough. Once, here in this folder:
+All it needs is Python 3.11 or later. Once, in this folder:
 
 ```
 pip install -e .
-python -m tutorials doctor       what this machine has, and what is missing
+python -m tutorials doctor       lists what this machine has, and what is missing
 ```
 
-Then, wherever your work shall lie:
+Then, in the folder where you want to work:
 
 ```
-python -m tutorials              the map, and how far you are
+python -m tutorials              shows the map, and how far you are
 python -m tutorials start 1      puts the exercises of lesson 1 into my_minigrad/lesson01.py
 python -m tutorials check 1      tests your file, and explains
-python -m tutorials hint 1       a question; asked again, the idea; then nearly the line
-python -m tutorials next         what to do now
+python -m tutorials hint 1       asks a question; then gives the idea; then nearly the line
+python -m tutorials next         says what to do now
 ```
 
-Read a lesson before its exercises: `tutorials/{first}/lesson.ipynb` in Jupyter, VS Code or Colab, or `lesson.py`, the same text as a
-plain script that runs. `tutorials/README.md` lists all lessons. What you hand in is your folder `my_minigrad`.
+Read a lesson before its exercises: `tutorials/{first}/lesson.ipynb` in Jupyter, VS Code or Colab, or
+`lesson.py`, the same text as a plain script that runs. `tutorials/README.md` lists all lessons. What you hand
+in is your folder `my_minigrad`.
 
-The lessons build, piece by piece, what stands whole in `minigrad/` (the engine, layers and optimizers) and `models/` (attention,
-Transformers). `python -m minigrad.train` trains one, and `python -m minigrad.train --list` shows what else there is.
+The lessons build, piece by piece, what `minigrad/` (the engine, layers and optimizers) and `models/`
+(attention, Transformers) contain. `python -m minigrad.train` trains a Transformer, and
+`python -m minigrad.train --list` shows the other recipes.
 """
 
 
 def write(destination):
-    """Copy the project to a new folder, without solutions, wrong answers and tests, and with a README of its own."""
+    """Copy the project to a new folder, without solutions, wrong answers and tests, with its own README."""
     if destination.exists():
-        raise CourseError(f"{destination} is there already; handout writes a new folder only.")
+        raise CourseError(f"{destination} already exists; handout writes only to a new folder.")
     if not (ROOT / "setup.cfg").exists():
         raise CourseError("handout needs the project's folder (with setup.cfg); this is an installed copy.")
     destination.mkdir(parents=True)
@@ -65,13 +69,14 @@ def write(destination):
         }
         (folder / "key.json").write_text(json.dumps(key) + "\n", encoding="utf-8")
     print(
-        f"Saved {destination}: {len(lessons())} lessons without solutions. Try it: cd {destination} && pip install -e . && python -m tutorials"
+        f"Saved {destination}: {len(lessons())} lessons without solutions. Try it: cd {destination} && "
+        "pip install -e . && python -m tutorials"
     )
     return 0
 
 
 def readme():
-    """The README with the course's numbers."""
+    """Return the README, with the numbers of lessons, exercises and hours."""
     minutes = sum(lesson.head["reading"] + lesson.head["exercises"] for lesson in lessons())
     exercises = sum(len(lesson.names) for lesson in lessons())
     return README.format(

@@ -1,7 +1,8 @@
-"""Runs drivers on a learner's file in a process of its own, with limits, and brings back what they gave. Knows no right answers.
+"""Run drivers on a learner's file in a process of its own, with limits, and return their outcomes.
 
-The process gets a copy of one file in an empty temporary folder. It hands back text that values.decode reads; what it prints goes to
-a file, of which the beginning is read. When its time is over, or it prints too much, it is ended.
+The process gets a copy of one file in an empty temporary folder. It returns text that values.decode reads;
+its output goes to a file, whose beginning is read. It is killed when its time is over or when it prints too
+much.
 """
 
 import json
@@ -23,16 +24,16 @@ from tutorials.runner.values import Unreadable, decode
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SECONDS = 10.0  # for all checks of one exercise
-GRACE = 5.0  # seconds more for starting Python and NumPy, which on a busy machine is not the learner's time
+GRACE = 5.0  # more seconds, for starting Python and NumPy on a busy machine
 MEMORY = 4_000_000_000  # bytes of address space; NumPy's libraries alone reserve hundreds of millions
-PRINTED = 20_000  # characters of what it prints that are kept
-FLOOD = 10_000_000  # bytes printed after which it is ended
+PRINTED = 20_000  # characters of its output that are kept
+FLOOD = 10_000_000  # bytes of output after which it is killed
 MOST_RESULTS = 4_000_000  # bytes
 
 
 @dataclass
 class Outcome:
-    """What one driver gave: a value, or an error as kind, message and places (line, function) in the learner's file."""
+    """The outcome of one driver: a value, or an error with kind, message and places (line, function)."""
 
     value: object = None
     kind: str = ""
@@ -46,35 +47,48 @@ class Outcome:
 
 @dataclass
 class Run:
-    """What became of a file: the outcome of each driver, in order; `ended` says why some are missing."""
+    """The run of a file: the outcomes of its drivers, in order. `ended` tells why some are missing."""
 
     outcomes: list
     printed: str = ""
     ended: str = ""
-    unread: bool = False  # the file could not even be loaded
+    unread: bool = False  # True if the file could not be loaded
 
 
 def run(source, drivers, uses=(), shown="exercise.py", seconds=SECONDS):
-    """Run drivers (dicts with source and seed, or args) on a file's text; never raises because of what the text does."""
+    """Run drivers (dicts with source and seed, or args) on a file's text, whose errors become outcomes."""
     with tempfile.TemporaryDirectory(prefix="minigrad-", ignore_cleanup_errors=True) as folder:
         folder = Path(folder).resolve()
         (folder / "submission.py").write_text(source, encoding="utf-8", errors="surrogateescape")
         job = dict(
-            file=str(folder / "submission.py"), shown=shown, results=str(folder / "results"), drivers=drivers, uses=list(uses),
-            course=str(HERE), paths=_paths(uses), seconds=seconds, bytes=MEMORY, writable=[str(folder)], readable=_readable(uses), hidden=_hidden(uses),
-        )  # fmt: skip
+            file=str(folder / "submission.py"),
+            shown=shown,
+            results=str(folder / "results"),
+            drivers=drivers,
+            uses=list(uses),
+            course=str(HERE),
+            paths=_paths(uses),
+            seconds=seconds,
+            bytes=MEMORY,
+            writable=[str(folder)],
+            readable=_readable(uses),
+            hidden=_hidden(uses),
+        )
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        ended, printed = _until_it_ends(folder, seconds)
+        ended, printed = _run_process(folder, seconds)
         return _read(folder / "results", len(drivers), ended, printed, seconds)
 
 
 def _paths(uses):
-    """Where the child finds NumPy, and minigrad if the exercise is done with it."""
+    """Return the import paths of the child: for NumPy, and for minigrad if the exercise uses it."""
     return [str(Path(np.__file__).resolve().parents[1])] + ([str(ROOT)] if uses else [])
 
 
 def _readable(uses):
-    """Folders whose files may be opened: Python's own library, NumPy, and what the exercise uses; as they are called and where they lie."""
+    """Return the folders whose files may be opened: Python's library, NumPy, and what the exercise uses.
+
+    Each is listed as it is named and with its links resolved.
+    """
     numpy, paths = Path(np.__file__).parent, sysconfig.get_paths()
     folders = {
         paths["stdlib"],
@@ -93,14 +107,12 @@ def _hidden(uses):
     return [str(ROOT / name) for name in ("tutorials", "models", "minigrad", "tests") if name not in uses]
 
 
-def _until_it_ends(folder, seconds):
-    """(why it was ended or "", what it printed)."""
-    keep = {
-        name: os.environ[name]
-        for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "TZ")
-        if name in os.environ
-    }
-    environment = {**keep, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TMPDIR": str(folder), "TEMP": str(folder), "HOME": str(folder)}  # fmt: skip
+def _run_process(folder, seconds):
+    """Start the process and wait for its end. Returns (why it was killed or "", its output)."""
+    passed_on = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "TZ")
+    environment = {name: os.environ[name] for name in passed_on if name in os.environ}
+    environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    environment |= dict.fromkeys(("TMPDIR", "TEMP", "HOME"), str(folder))
     own_group = (
         {"start_new_session": True}
         if os.name == "posix"
@@ -109,9 +121,14 @@ def _until_it_ends(folder, seconds):
     printed = folder / "printed"
     with open(printed, "wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-B", "-X", "utf8", "-W", "ignore", str(HERE / "child.py"), str(folder / "job.json")],
-            cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, **own_group,
-        )  # fmt: skip
+            [sys.executable, *"-I -B -X utf8 -W ignore".split(), HERE / "child.py", folder / "job.json"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            **own_group,
+        )
     try:
         ended = _watch(process, printed, time.monotonic() + seconds + GRACE)
     finally:
@@ -122,7 +139,7 @@ def _until_it_ends(folder, seconds):
 
 
 def _watch(process, printed, until):
-    """Wait for the end; "time" or "flood" if it has to be made."""
+    """Wait for the end of the process. Returns "time" or "flood" if it has to be killed, else ""."""
     while time.monotonic() < until:
         try:
             process.wait(0.1)
@@ -134,7 +151,7 @@ def _watch(process, printed, until):
 
 
 def _end(process):
-    """End it and what it started."""
+    """Kill the process and the processes it started."""
     if os.name == "posix":
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -147,25 +164,25 @@ def _end(process):
 
 
 def clean(text):
-    """Without characters that a terminal or a spreadsheet would obey, and without halves of characters."""
+    """Replace control characters, which a terminal or a spreadsheet would obey, and lone surrogates."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\ufffd" for c in text)
 
 
 def _read(path, count, ended, printed, seconds):
-    """The Run that the process wrote down."""
+    """Read the Run from the file that the process wrote."""
     lines = []
     if path.is_file() and not path.is_symlink():
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read(MOST_RESULTS).split("\n")[:-1][: count + 1]
     outcomes = [_outcome(line) for line in lines]
-    if outcomes and outcomes[0].failed:  # the file could not even be loaded
+    if outcomes and outcomes[0].failed:  # the file could not be loaded
         return Run([outcomes[0]] * count, printed, unread=True)
-    # no room to print in is what they failed of
+    # after a flood, errors are those of a full output file
     outcomes = [o for o in outcomes[1:] if not (ended == "flood" and o.failed)]
     if len(outcomes) == count:
         return Run(outcomes, printed)
-    said = {
+    missing = {
         "time": Outcome(
             kind="Timeout",
             message=f"it did not come to an end within {seconds:g} seconds: is there a loop that never ends?",
@@ -177,18 +194,18 @@ def _read(path, count, ended, printed, seconds):
         "": Outcome(kind="Ended", message=f"its process ended before the check did{_last(printed)}"),
     }[ended]
     if outcomes and outcomes[-1].kind == "Refused":
-        said = outcomes[-1]
-    return Run(outcomes + [said] * (count - len(outcomes)), printed, ended or "ended")
+        missing = outcomes[-1]
+    return Run(outcomes + [missing] * (count - len(outcomes)), printed, ended or "ended")
 
 
 def _last(printed):
-    """The last line that a dying interpreter printed, which often says why."""
+    """Return the last printed line, which often tells why the process ended."""
     lines = [line for line in printed.splitlines() if line.strip()]
     return f" (its last line: {lines[-1][:200]})" if lines else " (os._exit, or too much memory)"
 
 
 def _outcome(line):
-    """One line of what the process wrote, which may be anything."""
+    """Read one line that the process wrote. Never raises: the line may contain anything."""
     try:
         found = json.loads(line)
         if "error" in found:
@@ -203,4 +220,4 @@ def _outcome(line):
     except Unreadable as error:
         return Outcome(kind="Unreadable", message=str(error))
     except Exception:
-        return Outcome(kind="Unreadable", message="its process handed back something unreadable")
+        return Outcome(kind="Unreadable", message="its process returned something unreadable")

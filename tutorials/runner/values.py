@@ -1,7 +1,7 @@
-"""What an exercise hands back, as text: numbers, strings, arrays, and lists, tuples and dicts of them. Knows no exercise.
+"""Encode the results of an exercise as text: numbers, strings, arrays, and lists, tuples and dicts of them.
 
-Text, so that nothing a learner's process writes can do more than be read: no pickle. Imported by the isolated process as well,
-so it needs nothing but NumPy.
+Text instead of pickle, so that reading what a learner's process wrote cannot run code. The isolated process
+imports this file too, so it needs only NumPy.
 """
 
 import base64
@@ -9,16 +9,16 @@ import math
 
 import numpy as np
 
-KINDS = "biufc"  # booleans, whole numbers, floats, complex numbers
-MOST = 2_000_000  # bytes that one array may have
+KINDS = "biufc"  # booleans, integers, floats, complex numbers
+MOST = 2_000_000  # the most bytes of one array
 
 
 class Unreadable(ValueError):
-    """What came back is none of the things an exercise may give."""
+    """Raised for a result that is no number, string, array, or list, tuple or dict of them."""
 
 
 def encode(value):
-    """A value as what JSON can hold; raises Unreadable for anything that is not data."""
+    """Convert a value to JSON data. Raises Unreadable for anything else."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, (int, float)):
@@ -35,11 +35,9 @@ def encode(value):
     array = value if isinstance(value, np.ndarray) else data if isinstance(data, np.ndarray) else None
     if array is None or array.dtype.kind not in KINDS:
         what = (
-            f"an array of {array.dtype}"
-            if array is not None
-            else f"something of the type {type(value).__name__}"
+            f"an array of {array.dtype}" if array is not None else f"a value of type {type(value).__name__}"
         )
-        raise Unreadable(f"it returned {what}, where numbers, arrays, text, or lists of them are expected")
+        raise Unreadable(f"it returned {what}, where numbers, arrays, strings, or lists of them are expected")
     return {"array": _array(np.asarray(array))}
 
 
@@ -56,20 +54,20 @@ def _array(array):
 
 
 def decode(text):
-    """The value again: numbers, None, strings, lists (of tuples too), dicts, arrays; raises Unreadable for what encode never writes."""
+    """Restore an encoded value; tuples become lists. Raises Unreadable for what encode never writes."""
     try:
         return _decode(text)
     except Unreadable:
         raise
     except (KeyError, TypeError, ValueError, IndexError, RecursionError, AttributeError) as error:
-        raise Unreadable(f"it handed back something unreadable ({type(error).__name__})") from None
+        raise Unreadable(f"it returned something unreadable ({type(error).__name__})") from None
 
 
 def _decode(text):
     if text is None or isinstance(text, (bool, str)):
         return text
     if not isinstance(text, dict):
-        raise Unreadable("it handed back something unreadable")
+        raise Unreadable("it returned something unreadable")
     if "number" in text:
         number = text["number"]
         return int(number) if number.lstrip("-").isdigit() and len(number) < 300 else float(number)
@@ -80,7 +78,7 @@ def _decode(text):
     dtype, shape, data = text["array"]
     dtype = np.dtype(dtype)
     if dtype.kind not in KINDS or any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize > MOST:
-        raise Unreadable("it handed back an array of a kind or size that is not expected")
+        raise Unreadable("it returned an array of an unexpected kind or size")
     array = np.frombuffer(base64.b64decode(data), dtype).reshape(shape)
     return array.copy()[()] if text.get("scalar") else array.copy()
 

@@ -1,7 +1,7 @@
-"""Is an answer right, and if not, what is wrong with it? Compares what the isolated process handed back with the answer key.
+"""Judge an answer: compare the outcomes of the isolated process with the answer key.
 
-The sentence about a failure is, in this order: the known mistake that gives the very same results; for a gradient, the checker's
-diagnosis; what the difference looks like; the first number that differs.
+A failure is explained by the first of these that applies: the known mistake with the same results; for a
+gradient, the diagnosis of gradcheck; a pattern in the difference; the entry that differs most.
 """
 
 import ast
@@ -18,17 +18,17 @@ from tutorials.runner.values import decode
 
 @dataclass
 class Verdict:
-    """What is said of one exercise: how many checks passed of how many, and sentences about the others."""
+    """The verdict on one exercise: how many checks passed, and the problems of the others."""
 
     name: str
     passed: int
     total: int
-    # (title of the check, sentence), the first that explains most
+    # (title of the check, sentence), in the order of the checks
     problems: list = field(default_factory=list)
-    mistake: str = ""  # the message of the wrong answer that it was recognised as
+    mistake: str = ""  # the message of the recognised mistake
     written: bool = True
     printed: str = ""
-    unread: str = ""  # why the file could not even be loaded
+    unread: str = ""  # the reason why the file could not be loaded
 
     @property
     def right(self):
@@ -41,12 +41,12 @@ def judge(key, source, shown="exercise.py"):
     verdict = compare(key, run.outcomes, source, shown)
     verdict.printed = run.printed
     if run.unread:
-        verdict.unread, verdict.mistake = told(run.outcomes[0], source, shown), ""
+        verdict.unread, verdict.mistake = describe_error(run.outcomes[0], source, shown), ""
     return verdict
 
 
 def compare(key, outcomes, source="", shown="exercise.py"):
-    """The Verdict on the outcomes of an exercise's drivers."""
+    """Compare the outcomes of an exercise's drivers with the key. Returns a Verdict."""
     different = [
         None if o.failed else difference(o.value, e.value, c["tolerance"], labels(c))
         for o, e, c in zip(outcomes, key.expected, key.checks, strict=True)
@@ -61,33 +61,30 @@ def compare(key, outcomes, source="", shown="exercise.py"):
     )
     if unwritten:
         verdict.written = not unwritten.message.startswith((f"{key.name} ", f"{key.name}."))
-        verdict.problems = [
-            (
-                "",
-                f"{unwritten.message}."
-                if not verdict.written
-                else f"It uses another function of your file: {unwritten.message}.",
-            )
-        ]
+        other = "It uses another function of your file: " if verdict.written else ""
+        verdict.problems = [("", f"{other}{unwritten.message}.")]
         return verdict
     if not any(o.kind == "SyntaxError" for o in outcomes):
-        verdict.mistake = recognised(key, outcomes, bad)
+        verdict.mistake = recognise_mistake(key, outcomes, bad)
     for check, outcome, what, wrong in zip(key.checks, outcomes, different, bad, strict=True):
-        if wrong:
-            sentence = (
-                told(outcome, source, shown) if outcome.failed else explained(key, check, outcome, what)
-            )
-            # the same error in every check is one problem
-            if sentence not in [said for _, said in verdict.problems]:
-                verdict.problems.append((check["title"], sentence))
+        if wrong and outcome.failed:
+            problem = describe_error(outcome, source, shown)
+        elif wrong:
+            problem = explain(key, check, outcome, what)
+        # the same error in every check is one problem
+        if wrong and problem not in [known for _, known in verdict.problems]:
+            verdict.problems.append((check["title"], problem))
     return verdict
 
 
-# ---------------------------------------------------------------- which mistake it is
+# ---------------------------------------------------------------- known mistakes
 
 
-def recognised(key, outcomes, bad):
-    """The message of the wrong answer that gives the same in every check; else of the one that does in the first that failed."""
+def recognise_mistake(key, outcomes, bad):
+    """Return the message of the wrong answer with the same outcomes in every check, or "".
+
+    If there is none, one that agrees in the first failed check counts, provided that it is the only one.
+    """
     known = [
         (message, [same(o, w) for o, w in zip(outcomes, theirs, strict=True)], theirs)
         for message, theirs in key.wrongs
@@ -105,46 +102,43 @@ def recognised(key, outcomes, bad):
 
 
 def same(outcome, other):
-    """Whether two outcomes are alike: the same values, or the same kind of error."""
+    """Are two outcomes alike: the same values, or the same kind of error?"""
     if outcome.failed or other.failed:
         return outcome.kind == other.kind
     return not difference(outcome.value, other.value, 1e-6)
 
 
-# ---------------------------------------------------------------- what the values say
+# ---------------------------------------------------------------- differences of values
 
 
 @np.errstate(all="ignore")
 def difference(given, right, tolerance, names=(), where=""):
-    """A sentence on the first difference of two values, or "". names: what the parts of the whole are called."""
+    """Describe the first difference of two values; "" if there is none.
+
+    names    the names of the parts, if the values are lists
+    where    the name of the values
+    """
     inside = f"{where}, " if where else ""
     if isinstance(right, list):
-        return _of_lists(
-            given,
-            right,
-            tolerance,
-            names or [f"{inside}result {i + 1}" for i in range(len(right))],
-            where or "the result",
-        )
+        names = names or [f"{inside}result {i + 1}" for i in range(len(right))]
+        return _list_difference(given, right, tolerance, names, where or "the result")
     if isinstance(right, dict):
         if not isinstance(given, dict) or given.keys() != right.keys():
-            return f"{where or 'the result'} should have the keys {list(right)}, got {list(given) if isinstance(given, dict) else kind(given)}"
+            got = list(given) if isinstance(given, dict) else kind(given)
+            return f"{where or 'the result'} should have the keys {list(right)}, got {got}"
         found = (difference(given[name], right[name], tolerance, (), f"{inside}{name}") for name in right)
         return next((sentence for sentence in found if sentence), "")
     if isinstance(right, (str, bool)) or right is None:
-        return (
-            ""
-            if type(given) is type(right) and given == right or _truth(given, right)
-            else f"{where or 'the result'} should be {right!r}, got {shortly(given)}"
-        )
-    return _numbers(given, right, tolerance, where or "the result")
+        if type(given) is type(right) and given == right or _is_same_boolean(given, right):
+            return ""
+        return f"{where or 'the result'} should be {right!r}, got {shorten(given)}"
+    return _number_difference(given, right, tolerance, where or "the result")
 
 
-def _of_lists(given, right, tolerance, names, where):
-    """The same of lists and tuples."""
-    if not (isinstance(given, list) or isinstance(given, np.ndarray) and given.ndim) or len(given) != len(
-        right
-    ):
+def _list_difference(given, right, tolerance, names, where):
+    """Describe the first difference of two lists or tuples."""
+    is_list = isinstance(given, list) or isinstance(given, np.ndarray) and given.ndim
+    if not is_list or len(given) != len(right):
         got = f"{len(given)}" if isinstance(given, list) else kind(given)
         return f"{where} should be {len(right)} value{'s' * (len(right) != 1)}, got {got}"
     names = names if len(names) == len(right) else [f"result {i + 1}" for i in range(len(right))]
@@ -153,7 +147,10 @@ def _of_lists(given, right, tolerance, names, where):
 
 
 def labels(check):
-    """What the parts of a driver's result are called: gradients by the arguments' names, else the expressions in its `return`."""
+    """Return names for the parts of a driver's result.
+
+    A gradient is named by its argument, any other part by its expression in the driver's `return`.
+    """
     driver = ast.parse(check["source"]).body[0]
     if check["y"] is not None:
         inputs = [decode(item) for item in check["args"][1:]]
@@ -169,7 +166,7 @@ def labels(check):
     return ()
 
 
-def _truth(given, right):
+def _is_same_boolean(given, right):
     return (
         isinstance(right, bool)
         and isinstance(given, (np.bool_, np.ndarray))
@@ -179,8 +176,8 @@ def _truth(given, right):
     )
 
 
-def _numbers(given, right, tolerance, where):
-    """The same of numbers and arrays."""
+def _number_difference(given, right, tolerance, where):
+    """Describe the difference of two numbers or arrays."""
     if given is None:
         return f"{where} is None: the function returns nothing. Is the `return` missing?"
     if (
@@ -191,17 +188,17 @@ def _numbers(given, right, tolerance, where):
         and not difference(given[0], right, tolerance)
     ):
         return f"{where} is {len(given)} values, of which the first is right: return that one alone"
-    if isinstance(given, (str, dict, bool)) or isinstance(given, list) and not _arrayable(given):
-        return f"{where} should be {'a number' if np.ndim(right) == 0 else f'an array of shape {np.shape(right)}'}, got {kind(given)}"
+    wanted = "a number" if np.ndim(right) == 0 else f"an array of shape {np.shape(right)}"
+    if isinstance(given, (str, dict, bool)) or isinstance(given, list) and not _fits_array(given):
+        return f"{where} should be {wanted}, got {kind(given)}"
     given, right = np.asarray(given), np.asarray(right)
     if given.dtype.kind not in "biufc":
-        return f"{where} should be {'a number' if right.ndim == 0 else f'an array of shape {right.shape}'}, got {shortly(given)}"
+        return f"{where} should be {wanted}, got {shorten(given)}"
     if given.shape != right.shape:
         return f"{where} has the shape {given.shape}; it should be {right.shape}{_shape_hint(given, right)}"
     if (right.dtype.kind == "b") != (given.dtype.kind == "b"):
-        return (
-            f"{where} should hold {'booleans' if right.dtype.kind == 'b' else 'numbers'}, got {given.dtype}"
-        )
+        wanted = "booleans" if right.dtype.kind == "b" else "numbers"
+        return f"{where} should contain {wanted}, got {given.dtype}"
     if not right.size:
         return ""
     finite = (
@@ -219,33 +216,32 @@ def _numbers(given, right, tolerance, where):
     )
     if not wrong.any():
         return ""
-    return _first(given, right, wrong, where)
+    return _largest_difference(given, right, wrong, where)
 
 
-def _arrayable(items):
+def _fits_array(items):
     try:
         return np.asarray(items).dtype.kind in "biufc"
     except ValueError:
         return False
 
 
-def _first(given, right, wrong, where):
-    """Which entry differs most, and what the whole difference looks like."""
+def _largest_difference(given, right, wrong, where):
+    """Describe the entry that differs most, and the pattern of the whole difference."""
     with np.errstate(all="ignore"):
-        apart = np.abs(given - 1.0 * right)
-    apart = np.where(np.isfinite(apart), apart, np.inf)
-    index = np.unravel_index(np.argmax(np.where(wrong, apart, -1)), given.shape)
+        distance = np.abs(given - 1.0 * right)
+    distance = np.where(np.isfinite(distance), distance, np.inf)
+    index = np.unravel_index(np.argmax(np.where(wrong, distance, -1)), given.shape)
     place = f" at index {tuple(int(i) for i in index) if len(index) > 1 else int(index[0])}" if index else ""
-    looks = _looks(given, right)
     count = f" ({int(wrong.sum())} of {wrong.size} entries differ)" if wrong.size > 1 else ""
     is_, should = number(given[index]), number(right[index])
-    if is_ == should:  # they differ further behind
+    if is_ == should:  # they differ only in further digits
         is_, should = repr(given[index].item()), repr(right[index].item())
-    return f"{where} is {is_}{place}, it should be {should}{count}{looks}"
+    return f"{where} is {is_}{place}, it should be {should}{count}{_pattern(given, right)}"
 
 
-def _looks(a, n):
-    """What a wrong array looks like beside the right one, in words; "" if like nothing."""
+def _pattern(a, n):
+    """Describe the pattern of a wrong array compared with the right one; "" if there is none."""
     if a.dtype.kind not in "fiu" or n.dtype.kind not in "fiu" or n.dtype.kind in "iu" and n.size == 1:
         return ""
     if np.isnan(a).any():
@@ -262,7 +258,7 @@ def _looks(a, n):
     if not a.any():
         return ". All of it is 0"
     if close(-a):
-        return ". It is right but for its sign"
+        return ". It is right except for its sign"
     if a.ndim > 1 and close(a.swapaxes(-1, -2)):
         return ". It is right but transposed"
     factor = (a / scale * n).sum() / (n / scale * n).sum()
@@ -270,11 +266,8 @@ def _looks(a, n):
         return f". It is {number(factor)} times what it should be"
     shift = (a - n).mean()
     if a.size > 1 and close(a - shift):
-        return (
-            f". It is too large by {number(shift)} everywhere"
-            if shift > 0
-            else f". It is too small by {number(-shift)} everywhere"
-        )
+        size = "large" if shift > 0 else "small"
+        return f". It is too {size} by {number(abs(shift))} everywhere"
     if (
         a.size > 2
         and np.abs(a - n).max() > 1e-3 * scale
@@ -285,13 +278,7 @@ def _looks(a, n):
 
 
 def _shape_hint(given, right):
-    if (
-        given.ndim < right.ndim
-        and given.size
-        and right.size % given.size == 0
-        and given.ndim == right.ndim - 1
-        and right.size == given.size
-    ):
+    if given.ndim == right.ndim - 1 and given.size and right.size == given.size:
         return " (a reduction without keepdims=True?)"
     if given.shape == right.shape[::-1]:
         return " (transposed?)"
@@ -303,80 +290,72 @@ def number(x):
 
 
 def kind(value):
-    words = {type(None): "None", str: "text", bool: "a boolean", list: "a list or tuple", dict: "a dict"}
-    return words.get(type(value)) or (
-        f"an array of shape {value.shape}"
-        if isinstance(value, np.ndarray)
-        else f"a value of type {type(value).__name__}"
-    )
+    words = {type(None): "None", str: "a string", bool: "a boolean", list: "a list or tuple", dict: "a dict"}
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    return words.get(type(value)) or f"a value of type {type(value).__name__}"
 
 
-def shortly(value):
+def shorten(value):
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# ---------------------------------------------------------------- sentences
+# ---------------------------------------------------------------- messages
 
 
-def explained(key, check, outcome, what):
-    """The sentence on a check whose value is wrong."""
-    diagnosis = _diagnosed(key, check, outcome) if check["y"] is not None else ""
+def explain(key, check, outcome, what):
+    """Return the message on a check whose value is wrong."""
+    diagnosis = _diagnose(key, check, outcome) if check["y"] is not None else ""
     return f"{sentence(what)}{f' {diagnosis}' if diagnosis else ''}"
 
 
-def _diagnosed(key, check, outcome):
-    """What minigrad's gradient checker says of the gradients, worst first."""
+def _diagnose(key, check, outcome):
+    """Return gradcheck's diagnosis of the gradients, or ""."""
     g, *inputs = [decode(item) for item in check["args"]]
     right = key.expected[key.checks.index(check)].value
-    places = [i for i, x in enumerate(inputs) if is_float(x)]
-    right, given = (right, outcome.value) if len(places) > 1 else ([right], [outcome.value])
-    if not isinstance(given, list) or len(given) != len(places):
+    positions = [i for i, x in enumerate(inputs) if is_float(x)]
+    right, given = (right, outcome.value) if len(positions) > 1 else ([right], [outcome.value])
+    if not isinstance(given, list) or len(given) != len(positions):
         return ""
-    evidence = [
-        Evidence(f"argument {i + 1}", raw if isinstance(raw, np.ndarray) else np.asarray(raw, float) if isinstance(raw, float) else None,
-                 np.asarray(n), inputs[i], [g], [decode(check["y"])], tuple(inputs), i, words=("input", f"your {key.name}"))
-        for i, raw, n in zip(places, given, right, strict=True)
-    ]  # fmt: skip
+    evidence, y, words = [], decode(check["y"]), ("input", f"your {key.name}")
+    for i, raw, n in zip(positions, given, right, strict=True):
+        raw = np.asarray(raw, float) if isinstance(raw, float) else raw
+        raw, name = raw if isinstance(raw, np.ndarray) else None, f"argument {i + 1}"
+        args = (name, raw, np.asarray(n), inputs[i], [g], [y], tuple(inputs), i)
+        evidence.append(Evidence(*args, siblings=evidence, words=words))
     for e in evidence:
-        e.siblings = evidence
         try:
             found = [] if e.close else diagnose(e, most=1)
-        except Exception:  # some guesses want to run the function again, which lives in another process
+        except Exception:  # some hypotheses call the function again, which lives in another process
             continue
         if found:
             return f"Likely: {found[0].sentence}"
     return ""
 
 
-def told(outcome, source, shown):
-    """The sentence on an error raised in the learner's code, with the line it came from."""
+def describe_error(outcome, source, shown):
+    """Return the message on an error raised in the learner's code, with the line that raised it."""
     if outcome.kind in ("Timeout", "Flood", "Ended", "Unreadable", "InPlace", "Refused"):
         return sentence(outcome.message)
     message = " ".join(outcome.message.split())
     mismatch = re.search(r"with gufunc signature .* \(size (\d+) is different from (\d+)\)", message)
     if mismatch:
-        message = (
-            f"the two factors of a matrix product do not fit: {mismatch[1]} and {mismatch[2]} should be equal"
-        )
+        sizes = f"{mismatch[1]} and {mismatch[2]} should be equal"
+        message = f"the two factors of a matrix product do not fit: {sizes}"
     if outcome.kind == "AttributeError" and "module 'my'" in message:
-        return sentence(
-            f"{message.replace(chr(39) + 'my' + chr(39), shown)}: is the function's name as it was in the stub?"
-        )
+        message = message.replace("'my'", shown)
+        return sentence(f"{message}: is the function's name the same as in the stub?")
+    where = _line(outcome, source, shown)
     if outcome.kind == "SystemExit":
-        return sentence("it calls exit(), which ends the program: take that out") + _line(
-            outcome, source, shown
-        )
+        return sentence("it calls exit(), which ends the program: remove that") + where
     nothing = " Does every function of yours return something?" if "NoneType" in message else ""
-    where = (
-        _line(outcome, source, shown)
-        or " It was raised where the check looks at what your function returned."
-    )
+    where = where or " It was raised where the check uses what your function returned."
     return f"{sentence(f'{outcome.kind}: {message}' if message else outcome.kind)}{nothing}{where}"
 
 
 def _line(outcome, source, shown):
-    """The learner's line an error came from, on a line of its own; "" if it came from none."""
+    """Return the learner's line that raised an error, on a line of its own; "" if none did."""
     if not outcome.places:
         return ""
     lineno, name = outcome.places[-1]
@@ -386,10 +365,8 @@ def _line(outcome, source, shown):
 
 
 def sentence(text):
-    """Begins with a capital and ends with a mark."""
+    """Make a sentence: begin with a capital, unless the first word is code, and end with a full stop."""
     first = text.split(" ", 1)[0]
-    # a name is left as it is
     code = len(first) == 1 and first != "a" or any(c in first for c in "./=()[]_'`")
-    return (
-        f"{text[:1] if code else text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
-    )
+    start, end = text[:1] if code else text[:1].upper(), "" if text.endswith((".", "?", "!")) else "."
+    return f"{start}{text[1:]}{end}"
