@@ -154,15 +154,15 @@ def test_the_command_writes_a_page_of_the_given_texts(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (["naïve"], "holds 'ï'"),
         (["1/2/99", "--out", "no/such/folder/x.html"], "could not be written: No such file"),
     ],
 )
-def test_wrong_arguments_of_the_command_are_reported(run, capsys, more, said):
+def test_wrong_arguments_of_the_command_are_reported(run, capsys, more, message):
     assert attend.main([str(run), *more]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 SENTENCES = "to be or not to be, that is the question. " * 40
