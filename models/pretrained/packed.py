@@ -61,8 +61,8 @@ def unpack(numbers, storage):
     """Convert packed elements to float32.
 
     A float16 has its sign, exponent and mantissa in the order of a float32, with another exponent bias:
-    shifted into
-    place it is 2^112 times too small. NumPy's astype converts element by element, three times slower."""
+    shifted into place it is 2^112 times too small. NumPy's astype converts element by element, three times
+    slower."""
     if storage == "bfloat16":
         bits = numbers.astype(np.uint32)
         bits <<= 16

@@ -34,8 +34,7 @@ def questions(rng, count, distance, asked):
     """Draw (tokens (B, T), values (B,)): pairs, then noise, then the question.
 
     The question asks for the pair at position `asked`, `distance` steps before it. Nothing before the
-    question reveals
-    which pair that will be."""
+    question reveals which pair that will be."""
     keys = rng.permuted(np.tile(np.arange(len(KEYS)), (count, 1)), axis=1)[:, :PAIRS]  # all different
     values = rng.integers(len(VALUES), size=(count, PAIRS))
     tokens = rng.integers(len(NOISE), size=(count, asked + distance + 1))

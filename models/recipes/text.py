@@ -152,9 +152,8 @@ class Text(Recipe):
     def evaluate(self, model, final=False):
         """The validation loss in nats a token and in bits a character.
 
-        At the end over the whole validation text (at most 262,144 tokens, spread over it), before that over
-        200 windows.
-        Bits a character compare different kinds of tokens: a long token is harder to guess."""
+        At the end over the validation text (at most 262,144 tokens, spread over it), before that over 200
+        windows. Bits a character compare different kinds of tokens: a long token is harder to guess."""
         validation, T = self.split()[1], self.settings["context"]
         starts = self.places(final)
         parts = np.array_split(starts, math.ceil(len(starts) / 50))

@@ -131,7 +131,7 @@ def test_one_model_alone(tmp_path):
     [
         (["--model", "mamba"], "can be all, rnn, lstm, gru, transformer"),
         (["--distance", "1"], "at least 2"),
-        (["--heads", "3"], "cannot be shared equally"),
+        (["--heads", "3"], "cannot be divided equally"),
     ],
 )
 def test_mistakes_get_a_sentence_and_status_2(options, words, tmp_path, capsys):
