@@ -11,23 +11,24 @@ lesson = Checks(uses=("minigrad",))
 softplus_rules = lesson.exercise(
     "softplus_rules",
     hints=(
-        "exp(y) = 1 + exp(x). What is then 1 / (1 + exp(-x)), in terms of y?",
-        "exp(x) / (1 + exp(x)) = (exp(y) - 1) / exp(y) = 1 - exp(-y). Written with expm1 it keeps its digits: -expm1(-y).",
+        "exp(y) = 1 + exp(x). What is 1 / (1 + exp(-x)) in terms of y?",
+        "exp(x) / (1 + exp(x)) = (exp(y) - 1) / exp(y) = 1 - exp(-y). Written with expm1 it keeps its "
+        "digits: -expm1(-y).",
         "return (lambda g, y, _x: ... ,) with g times -np.expm1(-y)",
     ),
-    why="A rule in terms of its value keeps one array instead of two, since the next op keeps that value anyway: tanh, "
-    "exp, sigmoid do so too.",
+    why="A rule that reads its value keeps one array instead of two, since the next op often keeps that "
+    "value anyway. The rules of tanh, exp and sigmoid do the same.",
 )
 
 
-@softplus_rules.check("the gradient, with a random incoming one")
+@softplus_rules.check("the gradient, with a random g")
 def _(my, rng):
     (rule,) = my.softplus_rules()
     x = rng.standard_normal((3, 4)) * 2
     return rule(rng.standard_normal((3, 4)), my.softplus(x), x)
 
 
-@softplus_rules.check("x of -30, 0 and 800: digits kept, no overflow")
+@softplus_rules.check("x of -30, 0 and 800: all digits right, no overflow")
 def _(my, rng):
     (rule,) = my.softplus_rules()
     x = np.array([-30.0, 0.0, 800.0, -800.0])
@@ -36,7 +37,7 @@ def _(my, rng):
     return [float(number) for number in out]
 
 
-@softplus_rules.check("what is kept for it: (is y read?, is x read?)")
+@softplus_rules.check("which arrays the rule reads, and so keeps: (y?, x?)")
 def _(my, rng):
     from minigrad.engine.table import Row
 
@@ -55,7 +56,8 @@ def _(my, rng):
 
 
 softplus_rules.wrong(
-    "That is the slope, but the rule reads x, which must then be kept, and exp(-x) overflows at x = -800. Express it by y.",
+    "The slope is right, but the rule reads x, so x must be kept, and exp(-x) overflows at x = -800. "
+    "Express it by y.",
     body="return (lambda g, _y, x: g / (1 + np.exp(-x)),)",
 )
 softplus_rules.wrong(
@@ -68,12 +70,12 @@ softplus_rules.wrong(
     "-np.expm1(-y) + 0 * g",
 )
 softplus_rules.wrong(
-    "For very negative x, exp(-y) is near 1, and 1 - exp(-y) loses its digits. np.expm1 was made for this.",
+    "For very negative x, exp(-y) is near 1, and 1 - exp(-y) loses digits. np.expm1 does not.",
     "-g * np.expm1(-y)",
     "g * (1 - np.exp(-y))",
 )
 softplus_rules.wrong(
-    "x is not read, so its name must begin with an underscore: else the engine keeps it for you.",
+    "The rule does not read x, so its name must begin with an underscore. Otherwise the engine keeps it.",
     "_x: -g",
     "x: -g",
 )
@@ -88,12 +90,12 @@ softplus_rules.wrong(
 blend_rules = lesson.exercise(
     "blend_rules",
     hints=(
-        "What is the derivative of w x + (1 - w) y by each of the three?",
+        "What is the derivative of w x + (1 - w) y with respect to each of the three?",
         "w, 1 - w, and x - y, each times g. Which of the arguments does each rule read?",
-        "lambda g, _z, _x, _y, w: g * w, and the others alike",
+        "lambda g, _z, _x, _y, w: g * w, and the others in the same way",
     ),
-    why="No rule mentions broadcasting. It is undone in one place for all rules, which is why nobody can forget it in the "
-    "forty-first.",
+    why="No rule mentions broadcasting. It is undone in one place for all rules, so nobody can forget it "
+    "in the forty-first.",
 )
 
 
@@ -113,7 +115,7 @@ def _(my, rng):
     return [g.data for g in gradients]
 
 
-@blend_rules.check("what each rule keeps: (is the value read?, x?, y?, w?)")
+@blend_rules.check("which arrays each rule reads, and so keeps: (the value?, x?, y?, w?)")
 def _(my, rng):
     from minigrad.engine.table import Row
 
@@ -132,7 +134,7 @@ def _(my, rng):
     return [g.data for g in second]
 
 
-blend_rules.wrong("The rules of x and y are the wrong way round: x is weighted by w, y by 1 - w.", body="""
+blend_rules.wrong("The rules of x and y are swapped: x is weighted by w, y by 1 - w.", body="""
 return (
     lambda g, _z, _x, _y, w: g * (1 - w),
     lambda g, _z, _x, _y, w: g * w,
@@ -140,17 +142,19 @@ return (
 )
 """)  # fmt: skip
 blend_rules.wrong(
-    "The slope by w is x - y: from (1 - w) y comes -y. You have the opposite sign, or forgot y.",
+    "The slope with respect to w is x - y, since (1 - w) y contributes -y. Your sign is the opposite, or y "
+    "is missing.",
     "g * (x - y)",
     "g * (y - x)",
 )
 blend_rules.wrong(
-    "w stands in (1 - w) y as well, so y belongs into its slope: x - y.",
+    "w occurs in (1 - w) y as well, so its slope is x - y.",
     "lambda g, _z, x, y, _w: g * (x - y)",
     "lambda g, _z, x, _y, _w: g * x",
 )
 blend_rules.wrong(
-    "The numbers are right, but the rules keep everything: put an underscore before what is not read.",
+    "The gradients are right, but the rules keep every array: put an underscore before each name the rule "
+    "does not read.",
     body="""
 return (
     lambda g, z, x, y, w: g * w,
@@ -160,7 +164,8 @@ return (
 """,
 )
 blend_rules.wrong(
-    "You sum over the first axis yourself. Return the gradient as it comes: only the engine knows what was stretched.",
+    "You sum over the first axis yourself. Leave that to the engine: only it knows which axes were "
+    "stretched.",
     body="""
 return (
     lambda g, _z, _x, _y, w: (g * w).sum(axis=0),
@@ -175,12 +180,13 @@ return (
 log_sum_exp_rules = lesson.exercise(
     "log_sum_exp_rules",
     hints=(
-        "Which shapes have g, y and x? What must happen before g can be multiplied with something of x's shape?",
-        "softmax(x) = exp(x - y), y with its axis put back; g as well.",
+        "What are the shapes of g, y and x? What must you do to g before you can multiply it with an array "
+        "of x's shape?",
+        "softmax(x) = exp(x - y). Put the axis back into y first, and into g too.",
         "lambda g, y, x, axis=-1: np.expand_dims(g, axis) * np.exp(x - np.expand_dims(y, axis))",
     ),
-    why="Reductions are where rules go wrong: without the axis, g broadcasts against the wrong one, and on a square array "
-    "nobody notices.",
+    why="Rules of reductions are easy to get wrong: without the axis, g broadcasts against the wrong one, "
+    "and on a square array there is no error.",
 )
 
 
@@ -198,7 +204,7 @@ def _(my, rng):
     return rule(g, my.log_sum_exp(x, axis=0), x, axis=0), rule(g, my.log_sum_exp(x), x)
 
 
-@log_sum_exp_rules.check("a batch, over the axis in the middle; and large numbers")
+@log_sum_exp_rules.check("a batch, over the middle axis; large numbers")
 def _(my, rng):
     (rule,) = my.log_sum_exp_rules()
     x = rng.standard_normal((2, 5, 3)) * 1000
@@ -218,11 +224,12 @@ def _(my, rng):
 
 
 log_sum_exp_rules.wrong(
-    "g and y lack the axis that was summed away, so they meet the wrong axis of x: put it back with np.expand_dims(g, axis).",
+    "g and y lack the axis that was summed, so they broadcast along the wrong axis of x. Put it back with "
+    "np.expand_dims(g, axis).",
     body="return (lambda g, y, x, axis=-1: g * np.exp(x - y),)",
 )
 log_sum_exp_rules.wrong(
-    "The axis is put back at the end, whichever it was: use the axis that the rule is given.",
+    "You always put the axis back as the last one. Use the axis that was passed to the rule.",
     body="return (lambda g, y, x, axis=-1: np.expand_dims(g, -1) * np.exp(x - np.expand_dims(y, -1)),)",
 )
 log_sum_exp_rules.wrong(
@@ -230,11 +237,11 @@ log_sum_exp_rules.wrong(
     body="return lambda g, y, x, axis=-1: np.expand_dims(g, axis) * np.exp(x - np.expand_dims(y, axis))",
 )
 log_sum_exp_rules.wrong(
-    "exp(x) overflows for large x. The value y is at hand: softmax(x) is exp(x - y).",
+    "exp(x) overflows for large x. Use the value y: softmax(x) is exp(x - y).",
     body="return (lambda g, y, x, axis=-1: np.expand_dims(g, axis) * np.exp(x) / np.exp(np.expand_dims(y, axis)),)",
 )
 log_sum_exp_rules.wrong(
-    "exp(x - y) must be multiplied with the incoming gradient, not only the sum of it: g is missing.",
+    "g is missing: multiply exp(x - y) with the incoming gradient.",
     "np.expand_dims(g, axis) * np.exp",
     "np.exp",
 )
@@ -244,13 +251,13 @@ log_sum_exp_rules.wrong(
 clamp_rules = lesson.exercise(
     "clamp_rules",
     hints=(
-        "If the clamp were not there at all, what would the gradient of x be?",
-        "It is g itself. What have low and high to do with it, and what stands in the row for an argument without a gradient?",
+        "Without the clamp, what would the gradient of x be?",
+        "It is g itself, whatever low and high are. What does a row hold for an argument without a gradient?",
         "return (lambda g, _y, _x, _low, _high: ..., None, None)",
     ),
-    why="Networks with rounded or binary weights train through functions whose slope is 0 everywhere: the "
-    "straight-through rule lets them. "
-    "A gradient checker rejects it, and should: it is not the derivative.",
+    why="Networks with rounded or binary weights contain functions whose slope is 0 everywhere. With the "
+    "straight-through rule they can be trained. A gradient checker rejects that rule, and should: it "
+    "is not the derivative.",
 )
 
 
@@ -266,7 +273,7 @@ def _(my, rng):
     return [rule is not None for rule in my.clamp_rules()]
 
 
-@clamp_rules.check("through the engine, after another op; what is kept")
+@clamp_rules.check("through the engine, after another op; which arrays are kept")
 def _(my, rng):
     import minigrad as mg
     from minigrad.engine.table import Row
@@ -278,12 +285,14 @@ def _(my, rng):
 
 
 clamp_rules.wrong(
-    "That is the true derivative: nothing passes outside. Straight-through means that it passes everywhere.",
+    "That is the true derivative, which is 0 outside. Straight-through means that the gradient passes "
+    "everywhere.",
     "lambda g, _y, _x, _low, _high: g,",
     "lambda g, _y, x, low, high: g * ((x >= low) & (x <= high)),",
 )
 clamp_rules.wrong(
-    "You return one rule. The row has a place for each argument, three here: a tuple of the rule and two times None.",
+    "You return one rule. The row needs one entry for each of the three arguments: a tuple of the rule, "
+    "None and None.",
     body="return lambda g, _y, _x, _low, _high: g",
 )
 clamp_rules.wrong(
@@ -292,16 +301,16 @@ clamp_rules.wrong(
     "_high: np.ones_like(g),",
 )
 clamp_rules.wrong(
-    "low and high are settings without a gradient: their place in the row is None.",
+    "low and high are settings without a gradient: their entries in the row are None.",
     "None, None",
     "lambda g, _y, _x, _low, _high: 0 * g, lambda g, _y, _x, _low, _high: 0 * g",
 )
 clamp_rules.wrong(
-    "Without underscores the engine keeps x and y, which this rule never looks at.",
+    "Without underscores the engine keeps x and y, which this rule never reads.",
     "_y, _x, _low, _high: g",
     "y, x, low, high: g",
 )
-clamp_rules.wrong("You clamp the gradient. It is the value that was clamped; the gradient passes as it is.",
+clamp_rules.wrong("You clamp the gradient. Only the value is clamped; the gradient passes unchanged.",
     "lambda g, _y, _x, _low, _high: g,", "lambda g, _y, _x, low, high: np.clip(g, low / 4, high / 4),")  # fmt: skip
 
 # ---------------------------------------------------------------- several values
@@ -309,11 +318,12 @@ clamp_rules.wrong("You clamp the gradient. It is the value that was clamped; the
 polar_rules = lesson.exercise(
     "polar_rules",
     hints=(
-        "x has an influence on both values. By the chain rule, what is the gradient of x, from those of radius and angle?",
+        "x has an influence on both values. By the chain rule, how do the gradients of radius and angle "
+        "give that of x?",
         "Add up over the values: g[0] times dr/dx plus g[1] times d(angle)/dx.",
         "lambda g, z, x, y: g[0] * x / z[0] - g[1] * y / z[0] ** 2, and for y likewise with its own slopes",
     ),
-    why="An op of several values is what split, topk, LSTM and attention with its weights are.",
+    why="split, topk, LSTM and attention with its weights are all ops with several values.",
 )
 
 
@@ -324,7 +334,7 @@ def _(my, rng):
     return [rule(g, z, x, y) for rule in my.polar_rules()]
 
 
-@polar_rules.check("only the angle is used; all four quarters")
+@polar_rules.check("only the angle is used; points in all four quadrants")
 def _(my, rng):
     import minigrad as mg
 
@@ -348,15 +358,15 @@ def _(my, rng):
     return g.data, h.data
 
 
-polar_rules.wrong("Both values depend on x: add what comes through the angle, with g[1].", body="""
+polar_rules.wrong("Both values depend on x: add the angle's contribution, with g[1].", body="""
 return (lambda g, z, x, y: g[0] * x / z[0], lambda g, z, x, y: g[0] * y / z[0])
 """)  # fmt: skip
-polar_rules.wrong("The sign of d(angle)/dx: going right, a point above the axis turns clockwise: -y / r^2.",
+polar_rules.wrong("The sign of d(angle)/dx is wrong: a point above the axis that moves right turns clockwise.",
     "g[0] * x / z[0] - g[1] * y / z[0] ** 2", "g[0] * x / z[0] + g[1] * y / z[0] ** 2")  # fmt: skip
 polar_rules.wrong("The slope of the angle is divided by r squared, not by r.", body="""
 return (lambda g, z, x, y: (g[0] * x - g[1] * y) / z[0], lambda g, z, x, y: (g[0] * y + g[1] * x) / z[0])
 """)  # fmt: skip
-polar_rules.wrong("The two rules are the wrong way round: the first is that of x.", body="""
+polar_rules.wrong("The two rules are swapped: the first is the rule of x.", body="""
 return (
     lambda g, z, x, y: g[0] * y / z[0] + g[1] * x / z[0] ** 2,
     lambda g, z, x, y: g[0] * x / z[0] - g[1] * y / z[0] ** 2,
@@ -368,11 +378,13 @@ return (
 rms_norm_kernel = lesson.exercise(
     "rms_norm_kernel",
     hints=(
-        "In how many ways does x[i, j] enter the values of its row? Which of the two is easily forgotten?",
-        "Directly, and through the mean of squares, that is through the scale: d(scale)/dx[i, j] = -scale^3 x[i, j] / C.",
-        "dx = scale * (h - xhat * (h * xhat).mean(axis=-1, keepdims=True)), h = g * weight; dweight = (g * xhat).sum(axis=0)",
+        "x[i, j] enters the values of its row in two ways. Which are they?",
+        "Directly, and through the scale, which contains the mean of squares: d(scale)/dx[i, j] = -scale^3 "
+        "x[i, j] / C.",
+        "dx = scale * (h - xhat * (h * xhat).mean(axis=-1, keepdims=True)), h = g * weight; dweight = (g * "
+        "xhat).sum(axis=0)",
     ),
-    why="RMSNorm stands twice in each block of LLaMA. A kernel makes one op of what is otherwise seven.",
+    why="Each block of LLaMA contains two RMSNorms. A kernel replaces seven ops with one.",
 )
 
 
@@ -390,7 +402,7 @@ def _(my, rng):
     return list(backward(g, y, saved, (True, True, False), x, weight, 0.1))[:2]
 
 
-@rms_norm_kernel.check("only what is needed; None for eps")
+@rms_norm_kernel.check("only the gradients that are needed; None for eps")
 def _(my, rng):
     forward, backward = my.rms_norm_kernel()
     x, weight, g = rng.standard_normal((3, 4)), rng.standard_normal(4), rng.standard_normal((3, 4))
@@ -402,7 +414,7 @@ def _(my, rng):
     return [[d is not None for d in gradients] for gradients in found]
 
 
-@rms_norm_kernel.check("g, x and weight are left alone; a row of zeros is no trouble")
+@rms_norm_kernel.check("g, x and weight are unchanged; a row of zeros works")
 def _(my, rng):
     forward, backward = my.rms_norm_kernel()
     x, weight, g = rng.standard_normal((3, 4)), rng.standard_normal(4), rng.standard_normal((3, 4))
@@ -426,27 +438,28 @@ def _(my, g, x, weight, eps):
 
 
 rms_norm_kernel.wrong(
-    "x also enters through the scale, the root of the mean square: the second term, xhat mean(h xhat), is missing.",
+    "x also enters through the scale, which contains the mean of squares: the second term, xhat mean(h "
+    "xhat), is missing.",
     "scale * (h - xhat * (h * xhat).mean(axis=-1, keepdims=True))",
     "scale * h",
 )
 rms_norm_kernel.wrong(
-    "The second term has the mean over the row, not the sum: the mean of squares has 1/C in it.",
+    "The second term has the mean over the row, not the sum: the mean of squares contains 1/C.",
     "(h * xhat).mean(axis=-1, keepdims=True)",
     "(h * xhat).sum(axis=-1, keepdims=True)",
 )
 rms_norm_kernel.wrong(
-    "On its way to xhat the gradient passes the multiplication with weight: h = g * weight.",
+    "xhat is multiplied with weight, so its gradient is h = g * weight.",
     "xhat, h = x * scale, g * weight",
     "xhat, h = x * scale, g",
 )
 rms_norm_kernel.wrong(
-    "The weight is multiplied with xhat, the normed x, not with x itself.",
+    "The weight is multiplied with xhat, the normalized x, not with x itself.",
     "(g * xhat).sum(axis=0)",
     "(g * x).sum(axis=0)",
 )
 rms_norm_kernel.wrong(
-    "What nobody needs should not be computed: where needs is False, give None.",
+    "You compute gradients that nobody needs. Where needs is False, return None.",
     body="""
 def forward(x, weight, eps):
     scale = 1 / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)
@@ -460,7 +473,7 @@ return forward, backward
 """,
 )
 rms_norm_kernel.wrong(
-    "You write into g, which may be somebody else's array: compute with new ones.",
+    "You write into g, which other parts of the graph may share. Make a new array.",
     "xhat, h = x * scale, g * weight",
     "xhat = x * scale; h = g; h *= weight",
 )
@@ -470,19 +483,19 @@ rms_norm_kernel.wrong(
 row_is_right = lesson.exercise(
     "row_is_right",
     hints=(
-        "Lesson 04 does this for one function of one argument. What changes with several arguments, and with a g?",
-        "For each argument and each number in it: shift that number by h and by -h, take the sum of g times the "
-        "difference of the values, "
-        "divide by 2h. Compare with summed_to(rule(g, y, *args), argument's shape).",
-        "numeric[place] = (g * (fun(*args[:i], args[i] + step, *args[i + 1:]) - fun(... - step ...))).sum() / (2 * h)",
+        "Lesson 04 does this for a function of one argument. What changes with several arguments, and with "
+        "a g?",
+        "For each element of each argument: shift it by h and by -h, sum g times the difference of the two "
+        "values, and divide by 2h. Compare the result with summed_to(rule(g, y, *args), argument's shape).",
+        "numeric[place] = (g * (fun(*args[:i], args[i] + step, *args[i + 1:]) - fun(... - step ...))).sum() "
+        "/ (2 * h)",
     ),
-    why="A row without a sample is a row that nobody has checked. minigrad's tests walk the whole table with such a "
-    "function, and spoil each "
-    "rule to see that it is caught.",
+    why="A row without a sample is a row that nobody has checked. minigrad's tests check the whole table "
+    "with such a function. They also put a mistake into each rule and see that it is caught.",
 )
 
 
-@row_is_right.check("right rows, of one and two arguments, stretched ones too")
+@row_is_right.check("right rows, with one and two arguments, some of them stretched")
 def _(my, rng):
     rows = [
         (np.tanh, [lambda g, y, x: g * (1 - y * y)], [(3, 2)]),
@@ -498,7 +511,7 @@ def _(my, rng):
 
 
 @row_is_right.check(
-    "spoiled rules: scaled by 1.001, the wrong sign, g forgotten, exchanged, only the second one wrong"
+    "wrong rules: scaled by 1.001, the wrong sign, g forgotten, rules swapped, only the second one wrong"
 )
 def _(my, rng):
     rows = [
@@ -530,7 +543,7 @@ def _(my, rng):
     return bool(right), bool(wrong)
 
 
-@row_is_right.check("one number of many is wrong")
+@row_is_right.check("a single wrong element among many")
 def _(my, rng):
     def rule(g, y, x):
         out = g * (1 - y * y)
@@ -540,7 +553,7 @@ def _(my, rng):
     return bool(my.row_is_right(np.tanh, [rule], [rng.standard_normal((3, 4))], rng.standard_normal((3, 4))))
 
 
-@row_is_right.check("the arguments are left as they were")
+@row_is_right.check("the arguments are unchanged")
 def _(my, rng):
     args = [rng.standard_normal((2, 3)), rng.standard_normal((2, 3))]
     my.row_is_right(
@@ -550,9 +563,8 @@ def _(my, rng):
 
 
 row_is_right.wrong(
-    "g is missing from the differences: without it the row is compared with the gradient of the plain sum, and a softmax "
-    "whose rule gives "
-    "zeros passes.",
+    "g is missing from the differences. Without it you compare with the gradient of the plain sum, and a "
+    "softmax whose rule returns zeros passes.",
     body="""
 y, g = fun(*args), np.ones_like(g)
 for i, rule in enumerate(rules):
@@ -571,7 +583,7 @@ return True
 """,
 )
 row_is_right.wrong(
-    "You stop after the first argument: the other rules must be right too.",
+    "You stop after the first argument. The other rules must be right too.",
     body="""
 y = fun(*args)
 numeric = np.zeros_like(args[0])
@@ -586,14 +598,14 @@ return bool(np.abs(given - numeric).max() <= 1e-6 * max(1, np.abs(numeric).max()
 """,
 )
 row_is_right.wrong(
-    "A single wrong number is enough for a rule to be wrong: look at the largest difference, not at the mean.",
+    "A rule with a single wrong element is wrong: compare the largest difference, not the mean.",
     "np.abs(given - numeric).max() <= 1e-6",
     "np.abs(given.mean() - numeric.mean()) <= 1e-3",
 )
 row_is_right.wrong("The difference of f(x + h) and f(x - h) spans 2h: divide by that.", "/ (2 * h)", "/ h")
 row_is_right.wrong(
-    "Your bound is too wide: a rule that is wrong by a thousandth passes. In float64 central differences are right to far "
-    "more digits.",
+    "Your tolerance is too large: a rule that is wrong by a thousandth passes. In float64, central "
+    "differences have far more correct digits.",
     "1e-6 * max(1, np.abs(numeric).max())",
     "1e-2 * max(1, np.abs(numeric).max())",
 )

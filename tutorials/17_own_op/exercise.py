@@ -1,12 +1,13 @@
 """Exercises of lesson 17: write your own op.
 
 Write each function where it says so; `python -m tutorials check 17` tests this file and explains.
-Here you use minigrad. Each function returns rules: what you would pass to mg.defvjp or mg.defkernel. The checks register them
-for a moment only (see `trial`), so nothing stays in the table.
+Here you use minigrad. Each function returns rules, as you would pass them to mg.defvjp or mg.defkernel. The
+checks register them only for the duration of a test (see `trial`), so nothing stays in the table.
 
-A rule is called as rule(g, y, *args, **kwargs): g is the gradient of the value, y the value. It returns the gradient of its
-argument, and must work on arrays and on tensors alike: operators, methods and NumPy's functions, nothing in place. A parameter
-whose value it does not read has a name that begins with an underscore.
+A rule is called as rule(g, y, *args, **kwargs): g is the gradient of the value, y the value. It returns the
+gradient of its argument, and must work on arrays and on tensors: use operators, methods and NumPy's
+functions, nothing in place. A parameter whose elements it does not read has a name that begins with an
+underscore.
 """
 
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from minigrad.engine.table import RULES
 
 @contextmanager
 def trial(fun, *rules):
-    """Given to you: inside `with trial(fun, *rules):` the table has that row, afterwards it has not."""
+    """Given to you: add a row to the table inside `with trial(fun, *rules):`, and remove it afterwards."""
     mg.defvjp(fun, *rules)
     try:
         yield fun
@@ -36,9 +37,9 @@ def softplus(x):
 def softplus_rules():
     """The one rule of softplus(x), as a tuple (rule,).
 
-    The slope is 1 / (1 + exp(-x)). Show that it is also 1 - exp(-y), and write the rule so that it reads y and not x: then the
-    input need not be kept. Accurate for x = -30 too, where 1 - exp(-y) would lose digits (np.expm1(t) is exp(t) - 1), and
-    without overflow for any x.
+    The slope is 1 / (1 + exp(-x)). Show that it is also 1 - exp(-y), and write the rule so that it reads y
+    and not x: then x need not be kept. It must be accurate for x = -30 too, where 1 - exp(-y) would lose
+    digits (np.expm1(t) is exp(t) - 1), and must not overflow for any x.
     """
     # solution
     return (lambda g, y, _x: -g * np.expm1(-y),)
@@ -54,8 +55,9 @@ def blend(x, y, w):
 def blend_rules():
     """The three rules of blend(x, y, w), one for each argument, in order.
 
-    Any argument may be a number, a row or a whole array: the engine sums what was stretched, the rules say nothing of it.
-    Each rule keeps no more than it reads: mind the underscores. (A rule's parameters are g, the value, x, y, w.)
+    Any argument may be a number, a row or a whole array. The engine sums over stretched axes; the rules need
+    not. Each rule keeps only what it reads, so set the underscores. (A rule's parameters are g, the value, x,
+    y, w.)
     """
     # solution
     return (
@@ -68,7 +70,7 @@ def blend_rules():
 
 @mg.dispatched
 def log_sum_exp(x, axis=-1):
-    """Given to you: log(sum(exp(x))) over one axis, which disappears. axis is a keyword argument."""
+    """Given to you: log(sum(exp(x))) over one axis, which is dropped. axis is a keyword argument."""
     top = x.max(axis=axis, keepdims=True)
     return np.squeeze(top + np.log(np.exp(x - top).sum(axis=axis, keepdims=True)), axis)
 
@@ -76,9 +78,9 @@ def log_sum_exp(x, axis=-1):
 def log_sum_exp_rules():
     """The one rule of log_sum_exp(x, axis=-1), as a tuple (rule,).
 
-    The derivative is softmax(x), which is exp(x - y). g and y lack the axis that x has: np.expand_dims(g, axis) puts it back.
-    The rule is given axis= as the function was, or not at all, so it needs the same default. It must work for any axis, and
-    without overflow for x = 1000.
+    The derivative is softmax(x), which is exp(x - y). g and y lack the axis that x has: np.expand_dims(g,
+    axis) puts it back. The rule gets axis= only if the function got it, so it needs the same default. It must
+    work for any axis, and without overflow for x = 1000.
     """
     # solution
     return (lambda g, y, x, axis=-1: np.expand_dims(g, axis) * np.exp(x - np.expand_dims(y, axis)),)
@@ -92,10 +94,10 @@ def clamp(x, low, high):
 
 
 def clamp_rules():
-    """Three rules of clamp(x, low, high) with a *straight-through* gradient: it passes unchanged, wherever x lies.
+    """Three rules of clamp(x, low, high) with a *straight-through* gradient: it passes unchanged for any x.
 
-    (The true slope is 0 outside, where a weight once there would never come back.) low and high get no gradient: None.
-    Nothing need be kept.
+    (The true slope is 0 outside, so a weight that gets there would never come back.) low and high get no
+    gradient: None. The rule keeps no array.
     """
     # solution
     return (lambda g, _y, _x, _low, _high: g, None, None)
@@ -109,7 +111,7 @@ def polar(x, y):
 
 
 def polar_rules():
-    """The two rules of polar(x, y), a function of two values. Away from the origin.
+    """The two rules of polar(x, y), a function that returns two values. The point is never the origin.
 
     g is a tuple (of the radius's gradient, of the angle's), and so is the value z = (r, angle).
     dr/dx = x / r, dr/dy = y / r, d(angle)/dx = -y / r^2, d(angle)/dy = x / r^2.
@@ -123,13 +125,14 @@ def polar_rules():
 
 
 def rms_norm_kernel():
-    """A kernel for y = weight x / sqrt(mean(x^2) + eps), the mean over the last axis: (forward, backward), on plain arrays.
+    """A kernel, (forward, backward), for y = weight x / sqrt(mean(x^2) + eps), mean over the last axis.
 
-    forward(x, weight, eps) -> (y, saved)       x (N, C), weight (C,), eps a number; saved is whatever you want to have later
+    forward(x, weight, eps) -> (y, saved)       x (N, C), weight (C,), eps a number; saved: what backward needs
     backward(g, y, saved, needs, x, weight, eps) -> (dx, dweight, None)
-        each in its argument's shape; needs is a tuple of booleans, one for each argument: where it is False, give None.
-        g must not be written into.
-    Derive it: with scale = 1 / sqrt(mean(x^2) + eps), xhat = x scale and h = g weight: dx = scale (h - xhat mean(h xhat)).
+        each in its argument's shape; needs is a tuple of booleans, one for each argument: where it is False,
+        return None. Do not write into g.
+    Derive it: with scale = 1 / sqrt(mean(x^2) + eps), xhat = x scale and h = g weight: dx = scale (h - xhat
+    mean(h xhat)).
     """
 
     # solution
@@ -147,20 +150,21 @@ def rms_norm_kernel():
 
 
 def summed_to(gradient, shape):
-    """Given to you: the sum over the axes along which an array of `shape` was repeated to get the gradient's shape."""
+    """Given to you: sum the gradient over the axes along which an array of `shape` was repeated."""
     gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
     stretched = tuple(i for i, n in enumerate(shape) if n == 1 and gradient.shape[i] != 1)
     return gradient.sum(axis=stretched, keepdims=True).reshape(shape)
 
 
 def row_is_right(fun, rules, args, g, h=1e-5):
-    """Does each rule of a row agree with central differences of its function? True or False.
+    """Return True if each rule of a row agrees with central differences of its function, else False.
 
-    fun(*args) -> y, an array; args are float arrays; rules one for each, or None, which is not looked at; g is an array in
-    y's shape: what is compared, for each number in each argument, is the rule's gradient with (S(x + h) - S(x - h)) / 2h,
-    where S is the sum of g * fun. A rule's gradient may have the shape of y where its argument was stretched: see summed_to.
-    Right means: in no argument is the largest difference above 1e-6 of the argument's largest slope (of 1, where that is
-    smaller than 1). args are left as they were.
+    fun(*args) -> y, an array. args are float arrays. rules holds one rule for each, or None, which is skipped. g is an
+    array of y's shape. For each element of each argument, compare the rule's gradient with
+    (S(x + h) - S(x - h)) / 2h, where S is the sum of g * fun. If an argument was stretched, its rule's
+    gradient may have the shape of y: see summed_to. A row is right if in each argument the largest difference
+    is at most 1e-6 of the argument's largest slope (of 1, if that slope is smaller than 1). Leave args
+    unchanged.
     """
     # solution
     y = fun(*args)

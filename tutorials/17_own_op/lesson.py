@@ -3,15 +3,15 @@
 #
 # *Reading: 30 minutes. Exercises: 60 minutes. Needs: lessons 02, 04, 05.*
 #
-# Lesson 02 built a table of rules. What does it take to add a row of your own, so that it composes, has second derivatives, and
-# can be trusted?
+# Lesson 02 built a table of rules. How do you add a row of your own, so that the new op composes, has second
+# derivatives, and can be trusted?
 #
 # **You will be able to:**
 # - write a function and one rule for each of its arguments, and register them;
-# - choose samples at which a check says something, and see that spoiled rules are caught;
+# - choose samples at which a check can fail, and see that it catches wrong rules;
 # - say what a rule may read, and what that costs in memory;
-# - write an op of several values, and one whose gradient is not its derivative;
-# - put a fast kernel beside a readable definition, and know which of the two the engine uses when.
+# - write an op with several results, and one whose gradient is not its derivative;
+# - put a fast kernel beside a readable definition, and know when the engine uses which.
 
 # %%
 import time
@@ -30,56 +30,59 @@ rng = np.random.default_rng(0)
 # %% [markdown]
 # ## Intuition
 #
-# To the engine an op is a workshop with two doors. Through the front go arrays in and an array out. Through the back comes a
-# number for each number that went out: how much the loss would change with it. The workshop must say how much it would change
-# with each that went *in*. What happens inside is nobody's business. A workshop of yours is as good as any other.
+# To the engine an op is a black box with two methods. Forward takes arrays and returns an array. Backward
+# takes one number for each element of that array, namely how much the loss changes with it, and returns the
+# same for each element of the *inputs*. The engine does not care what happens inside, so a box of yours is as
+# good as any other.
 #
-# When do you need one? A function that is composed of ops differentiates by itself. A row of your own pays when the composition
+# When do you need one? A function composed of ops needs no rule. A row of your own is worth it if the
+# composition
 #
 # - is slow or keeps too much memory (one op instead of ten),
 # - is numerically poor (log of a sum of exponentials),
 # - does not exist (a function from another library, computed on bare arrays),
-# - or has a gradient that you do not want (rounding, whose slope is 0).
+# - or has a gradient you do not want (rounding, whose slope is 0).
 #
 # ## Definition: a row
 #
-# Let $y = f(x_1, \dots, x_n)$ with arrays of any shapes, and $L$ the loss. The row of $f$ has for each argument a **rule**
+# Let $y = f(x_1, \dots, x_n)$ with arrays of any shapes, and let $L$ be the loss. The row of $f$ has one
+# **rule** for each argument:
 #
 # $$
 # (g, y, x_1, \dots, x_n) \;\mapsto\; \frac{\partial L}{\partial x_i} = \sum_k g_k \, \frac{\partial y_k}{\partial x_i},
 # \qquad g = \frac{\partial L}{\partial y}
 # $$
 #
-# The sum runs over all numbers $y_k$ of the value. $g$ has the shape of $y$, the result that of $x_i$. This is a vector times
-# a Jacobian, hence *vjp*, but no Jacobian is ever written down: of an elementwise function the sum has one term, and the rule
-# is $g \cdot f'(x)$.
+# The sum runs over all elements $y_k$ of the value. $g$ has the shape of $y$, and the result has the shape of
+# $x_i$. This is a vector times a Jacobian, hence *vjp*, but the Jacobian is never built. For an elementwise
+# function the sum has one term, and the rule is $g \cdot f'(x)$.
 #
 # In code: `rule(g, y, *args, **kwargs)`, and `mg.defvjp(f, rule_1, ..., rule_n)` puts the row into the table.
 #
 # ## By hand: squash
 #
-# Our example is the "squashing" function of Sabour et al. (2017, equation 1), for single numbers and with a parameter in
-# place of 1:
+# Our example is the "squashing" function of Sabour et al. (2017, equation 1), for single numbers, with a
+# parameter instead of the 1:
 #
 # $$\text{squash}(x, a) = \frac{x \, |x|}{a + x^2}$$
 #
-# At x = 2, a = 1 it is 4/5. Large x go to ±1, small ones are pressed towards 0.
+# At x = 2, a = 1 it is 4/5. Large x are mapped close to ±1, small ones close to 0.
 #
 # ## Derivation
 #
-# The derivative of $x|x|$ is $2|x|$: for $x > 0$ it is that of $x^2$, for $x < 0$ that of $-x^2$, which is $-2x = 2|x|$. Then
-# the quotient rule:
+# The derivative of $x|x|$ is $2|x|$: for $x > 0$ we differentiate $x^2$, for $x < 0$ we differentiate $-x^2$
+# and get $-2x = 2|x|$. Then comes the quotient rule:
 #
 # $$
 # \frac{\partial}{\partial x} \frac{x|x|}{a + x^2} = \frac{2|x| (a + x^2) - x|x| \, 2x}{(a + x^2)^2}
 # = \frac{2a|x|}{(a + x^2)^2}
 # $$
 #
-# because $x|x| \cdot 2x = 2|x| x^2$ cancels. And with $z$ for the value:
+# because $x|x| \cdot 2x = 2|x| x^2$ cancels. The derivative with respect to $a$, with $z$ for the value, is
 #
 # $$\frac{\partial}{\partial a} \frac{x|x|}{a + x^2} = -\frac{x|x|}{(a + x^2)^2} = -\frac{z}{a + x^2}$$
 #
-# At x = 2, a = 1: 4/25 = 0.16, and -4/25 = -0.16. With g = 10 arriving, 1.6 and -1.6 leave.
+# At x = 2, a = 1 these are 4/25 = 0.16 and -4/25 = -0.16. With g = 10, the rules return 1.6 and -1.6.
 
 # %%
 x, a, h = 2.0, 1.0, 1e-6
@@ -98,9 +101,10 @@ print(f"squash(2, 1) = {squashed(x, a)}, slopes {slope_x:.6f} and {slope_a:.6f}"
 # %% [markdown]
 # ## Code: the function, and what happens without a row
 #
-# `mg.dispatched` lets a function on arrays be called with tensors too: it then hands the call to the engine, as NumPy's own
-# functions do. (It is NumPy's protocol, NEP 18, that lets `np.tanh` of a tensor work.) The engine unwraps the arrays, runs
-# your function on them, and remembers the call. If it finds no row, it says so:
+# With `mg.dispatched`, a function on arrays can also be called with tensors. It then hands the call to the
+# engine, as NumPy's own functions do. (`np.tanh` of a tensor works by the same protocol of NumPy, NEP 18.)
+# The engine unwraps the arrays, runs your function on them, and records the call. If there is no row, it
+# raises an error:
 
 # %%
 
@@ -132,13 +136,13 @@ print("gradients:", x.grad.item(), a.grad.item())
 assert np.allclose([x.grad.item(), a.grad.item()], [1.6, -1.6])
 
 # %% [markdown]
-# Without `dispatched` nothing would break: the operators of tensors would do the work, as five ops instead of one. Here are
-# both graphs, with the same value and the same gradients.
+# Without `dispatched` the function would still work: it would use the operators of tensors, five ops instead
+# of one. Here are both graphs, with the same value and the same gradients.
 
 # %%
 x, a = mg.tensor(2.0, requires_grad=True), mg.tensor(1.0, requires_grad=True)
 composed = x * np.abs(x) / (a + x * x)
-show(viz.graph(composed, names={"x": x, "a": a}), "squash composed of ops: every step is remembered")
+show(viz.graph(composed, names={"x": x, "a": a}), "squash composed of ops: every step is recorded")
 
 # %%
 show(
@@ -149,9 +153,9 @@ print(f"{nodes[0]} ops, and {nodes[1]}")
 assert nodes == (5, 1)
 
 # %% [markdown]
-# **Shapes.** The rules do not mention them. `a` may be a number, a row or a whole array; where broadcasting stretched it, the
-# engine compares the gradient's shape with the argument's and sums (lesson 02). So a rule returns its gradient in the
-# argument's shape *or* in one that it was stretched to.
+# **Shapes.** The rules do not mention them. `a` may be a number, a row or a whole array. If broadcasting
+# stretched it, the engine sums the gradient to the argument's shape (lesson 02). So a rule returns its
+# gradient in the argument's shape *or* in the shape the argument was stretched to.
 
 # %%
 x = mg.tensor(rng.standard_normal((3, 4)), requires_grad=True)
@@ -164,9 +168,10 @@ for shape in ((), (4,), (3, 1), (3, 4)):
 # %% [markdown]
 # ## Samples, and the gradient check
 #
-# A check is as good as the inputs it is made at. Random ones in float64, not all positive, one of them broadcast, none at a
-# kink. (At x = 0 the second derivative of squash jumps from -2/a to 2/a; a difference taken across it measures neither.)
-# `gradcheck` sends a *random* gradient backward, since with all ones errors can cancel (lesson 05's softmax).
+# A check is only as good as its inputs. Choose random ones in float64, not all positive, one of them
+# broadcast, and none at a kink. (At x = 0 the second derivative of squash jumps from -2/a to 2/a, and a
+# difference taken across the jump measures neither.) `gradcheck` sends a *random* gradient backward, because
+# with all ones errors can cancel (lesson 05's softmax).
 
 # %%
 x = mg.tensor(rng.standard_normal((3, 4)), requires_grad=True)
@@ -176,8 +181,8 @@ assert gradgradcheck(squash, [x, a])
 print("squash: first and second derivatives agree with finite differences")
 
 # %% [markdown]
-# The second line deserves a thought: nobody wrote second derivatives. The same two rules were run *on tensors*, recorded, and
-# differentiated (lesson 18).
+# Look at the second check again: nobody wrote second derivatives. The same two rules were run *on tensors*,
+# recorded, and differentiated (lesson 18).
 
 # %%
 figure_x = np.linspace(-4, 4, 161)
@@ -216,9 +221,10 @@ def picture():
 show(picture(), "The rule gives the slope that finite differences measure, for three values of a")
 
 # %% [markdown]
-# ## Spoiled rules are caught
+# ## Wrong rules are caught
 #
-# A checker that never says no proves nothing. Spoil the rule in the ways people do, and look:
+# A check that never fails proves nothing. So let us make the usual mistakes in the rule, and see whether each
+# is caught:
 
 # %%
 right = RULES[squash]
@@ -238,8 +244,8 @@ for name, rule in spoiled.items():
 RULES[squash] = right
 
 # %% [markdown]
-# In a larger computation the question is *which* op is wrong. `locate(loss)` runs each node's rule alone, against differences
-# of its own function, and names the first that fails:
+# In a larger computation the question is *which* op is wrong. `locate(loss)` compares each node's rule alone
+# with differences of its own function, and names the first that fails:
 
 # %%
 mg.defvjp(squash, spoiled["the 2 forgotten"], right.rules[1])
@@ -251,9 +257,9 @@ assert locate((squash(mg.tanh(x) * 3, a) * mg.exp(x)).sum()).ok
 # %% [markdown]
 # ## What a rule reads: names with an underscore
 #
-# The first rule calls the value `_z`. That is a promise: of what begins with an underscore it looks at the shape and dtype at
-# most, and the engine need not keep the numbers. Look what it is worth. One argument of 100,000 float32 numbers, computed
-# from another:
+# The first rule calls the value `_z`. The underscore is a promise: the rule reads at most the shape and dtype
+# of that argument, so the engine need not keep its elements. How much memory does that save? We take one
+# argument of 100,000 float32 numbers, itself the result of an op:
 
 # %%
 big = mg.randn(1000, 100, requires_grad=True)
@@ -272,7 +278,7 @@ RULES[squash] = right
 assert 400_000 < kept(squash) < 401_000
 
 # %% [markdown]
-# Four arrays, one, two. A wrong promise is found out when the array has really been let go:
+# These are four arrays, one and two. A broken promise shows as soon as the array has really been freed:
 
 # %%
 
@@ -286,26 +292,26 @@ mg.defvjp(sinh, lambda g, _y, _x: g * np.cosh(_x))  # says it does not read x, a
 x = mg.tensor(rng.standard_normal(3), requires_grad=True)
 try:
     mg.grad(sinh(x * 2).sum(), x)
-    raise SystemExit("the broken promise was not noticed")
+    raise SystemExit("the broken promise was not detected")
 except TypeError as error:
     print("TypeError:", error)
 mg.defvjp(sinh, lambda g, _y, x: g * np.cosh(x))
 assert gradcheck(lambda x: sinh(x * 2), [x])
 
 # %% [markdown]
-# It is worth checking an op after another op (`sinh(x * 2)`), as here: of a leaf the numbers are there anyway, and the lie
-# passes.
+# Check an op after another op (`sinh(x * 2)`), as here. The elements of a leaf are always there, so on a leaf
+# the broken promise would pass.
 #
-# The promise has a second use. If something that a rule reads is *changed* before backward, the gradient would be wrong, and
-# the engine refuses; what is not read may change freely.
+# The promise has a second use. If an array that a rule reads is *changed* before backward, the gradient would
+# be wrong, and the engine raises an error. An array that no rule reads may change freely.
 #
-# Often there is a choice. The slope of tanh is $1 - y^2$ or $1/\cosh^2 x$: read the value or the argument? The value,
-# usually: the next op keeps it as its argument, so it costs nothing.
+# Often there is a choice. The slope of tanh is $1 - y^2$ or $1/\cosh^2 x$. Should the rule read the value or
+# the argument? Usually the value: the next op often keeps it as its argument anyway, so it costs nothing.
 #
-# ## An op of several values
+# ## An op with several results
 #
-# It returns a tuple. Its rules get a tuple `g`, one gradient for each value (zeros, where nobody used one), and the value `z`
-# is a tuple as well. Here the sine and the cosine of one angle:
+# Such an op returns a tuple. Its rules get a tuple `g` with one gradient for each result (zeros for an unused
+# result), and the value `z` is a tuple as well. Here are the sine and the cosine of one angle:
 
 # %%
 
@@ -325,14 +331,15 @@ assert np.allclose(only_cosine.data, -np.sin(x.data))
 print("both values used, or one of them:", only_cosine.data.round(4))
 
 # %% [markdown]
-# For functions of any number of like arguments (`concatenate`) there is `mg.defvjp_each(fun, rule)`: one rule, told which
-# argument is meant, `rule(i, g, y, *args)`. An argument without a gradient, such as an index or an axis, has None in the row.
+# For functions of any number of like arguments (`concatenate`) there is `mg.defvjp_each(fun, rule)`: one rule
+# for all of them, which gets the argument's index first, `rule(i, g, y, *args)`. An argument without a
+# gradient, such as an index or an axis, has None in the row.
 #
 # ## A gradient that is not the derivative
 #
-# Rounding has slope 0 wherever it has one, so nothing before it would learn. The **straight-through** rule passes the
-# gradient as if nothing had happened (Bengio et al. 2013, section 4). The checker objects, as it must: it compares with the
-# derivative.
+# The slope of rounding is 0 wherever it exists, so nothing before it would learn. The **straight-through**
+# rule passes the gradient on unchanged (Bengio et al. 2013, section 4). The check fails, as it must: it
+# compares with the derivative.
 
 # %%
 
@@ -357,13 +364,14 @@ except GradcheckError as error:
 # %% [markdown]
 # ## When speed pays: a definition and its kernel
 #
-# A composition that is slow may stay as the readable **definition**. Beside it stands a **kernel**: a forward that also
-# returns what its backward wants to have, and a backward that gives all gradients at once. The kernel runs wherever one
-# derivative is enough. For higher
-# ones, and in the forward trace, the engine runs your definition.
+# A slow composition may stay as the readable **definition**. Beside it you put a **kernel**: a forward that
+# also returns whatever its backward needs, and a backward that returns all gradients at once. The kernel runs
+# wherever a first derivative is enough. For higher derivatives, and in the forward trace, the engine runs
+# your definition.
 #
-# The example is RMS normalization, $y = x / r$ with $r = \sqrt{\tfrac{1}{C} \sum_j x_j^2 + \epsilon}$ over each row of length
-# C. Its backward: $x_i$ enters $y_i$ directly and every $y_j$ through $r$, with $\partial r / \partial x_i = x_i / (C r)$. So
+# The example is RMS normalization, $y = x / r$ with $r = \sqrt{\tfrac{1}{C} \sum_j x_j^2 + \epsilon}$ over
+# each row of length C. For its backward, note that $x_i$ enters $y_i$ directly and every $y_j$ through $r$,
+# with $\partial r / \partial x_i = x_i / (C r)$. So
 #
 # $$
 # dx_i = \frac{g_i}{r} - \sum_j g_j \frac{x_j}{r^2} \frac{x_i}{C r}
@@ -385,7 +393,7 @@ def rms_forward(x, eps):
 
 
 def rms_backward(g, y, scale, needs, x, eps):
-    """`needs` tells which arguments want a gradient; eps is none of them."""
+    """Return (dx, None): `needs` says which arguments need a gradient, and eps never does."""
     return (g - y * (g * y).mean(-1, keepdims=True)) * scale, None
 
 
@@ -409,9 +417,10 @@ print(f"forward and backward: composed {as_composed[1]:.2f} ms, kernel {as_kerne
 assert np.allclose(as_composed[0], as_kernel[0], atol=1e-6)
 
 # %% [markdown]
-# Two things are to be checked: the kernel's backward against differences, and that kernel and definition are the same
-# function. `gradgradcheck` does both in a way: its first derivatives are the kernel's, its second ones the definition's. The
-# direct comparison is `mg.definitions()`, inside which no kernel is used:
+# Two things must be checked: that the kernel's backward agrees with differences, and that kernel and
+# definition are the same function. `gradgradcheck` covers part of both, since its first derivatives come from
+# the kernel and its second ones from the definition. For a direct comparison there is `mg.definitions()`,
+# inside which no kernel is used:
 
 # %%
 x = mg.tensor(rng.standard_normal((3, 4)), requires_grad=True)
@@ -424,12 +433,13 @@ print("rms: the kernel equals its definition, in value and in first and second d
 # %% [markdown]
 # ## Edge cases
 #
-# - **Outside of what the op can do**: raise an error with a sentence, in the function itself. Shapes that do not broadcast
-#   are told by the engine, with your function's name.
-# - **Large numbers**: a rule may overflow where the function does not. Check a few by hand, under `np.errstate(all="raise")`.
+# - **Arguments the op does not support**: raise an error in the function itself, and say what is wrong. For
+#   shapes that do not broadcast, the engine raises one that names your function.
+# - **Large numbers**: a rule may overflow where the function does not. Check a few of them by hand, under
+#   `np.errstate(all="raise")`.
 # - **Slopes that are infinite at a point** (sqrt at 0): `0 * inf` is NaN. Decide what you want there.
-# - **float32**: a rule that brings in a float64 array is put right by the engine (a gradient gets its argument's dtype), but
-#   computes slowly.
+# - **float32**: if a rule brings in a float64 array, the engine converts the gradient to its argument's
+#   dtype. But the rule itself computes slowly.
 
 # %%
 for attempt in (
@@ -457,8 +467,8 @@ except AssertionError as error:
 RULES[squash] = right
 
 # %% [markdown]
-# **"I computed exp(x) already, so I keep it."** First derivatives are right. Second ones are silently wrong: to the engine the
-# array on the side is a constant.
+# **"I computed exp(x) already, so I keep it."** First derivatives are right, second ones silently wrong: to
+# the engine, an array you stored elsewhere is a constant.
 
 # %%
 aside = {}
@@ -473,7 +483,7 @@ def exponential(x):
 mg.defvjp(exponential, lambda g, _y, _x: g * aside["y"])
 x = mg.tensor([1.0, 2.0], dtype=mg.float64, requires_grad=True)
 (g,) = mg.grad(exponential(x).sum(), x, create_graph=True)
-print("first derivative:", g.data, "  has it a history?", g.requires_grad)
+print("first derivative:", g.data, " is it part of a graph?", g.requires_grad)
 assert gradcheck(exponential, [x]) and not g.requires_grad
 try:
     gradgradcheck(exponential, [x])
@@ -482,12 +492,14 @@ except GradcheckError as error:
     print(str(error).splitlines()[1].strip()[:150])
 
 # %% [markdown]
-# The way out: take what you need from the value, `lambda g, y, _x: g * y`. A kernel may save what it likes, because its
-# second derivatives come from the definition.
+# Instead, take what you need from the value: `lambda g, y, _x: g * y`. A kernel may save whatever it needs,
+# because its second derivatives come from the definition.
 #
-# **"I work in place, to save memory."** `g` may be somebody else's array, sent to several parents. A rule makes new arrays.
+# **"I work in place, to save memory."** The engine may send the same array `g` to several parents. A rule
+# must make new arrays.
 #
-# **"The check passes, so the rule is right."** At that sample. All x positive, and the forgotten bars of |x| do not show:
+# **"The check passes, so the rule is right."** It is right at that sample. If all x are positive, the check
+# does not see that the bars of |x| are missing:
 
 # %%
 mg.defvjp(squash, spoiled["the bars of |x| forgotten"], right.rules[1])
@@ -501,11 +513,12 @@ RULES[squash] = right
 # ## Practice questions
 
 # %% [markdown]
-# ### Q1. squash at x = -1, a = 3, and g = 8: which gradients leave?
+# ### Q1. Which gradients do the rules of squash return at x = -1, a = 3, with g = 8?
 #
 # <details><summary>Answer</summary>
 #
-# The value is -1/4. dz/dx = 2 · 3 · 1 / 16 = 0.375, times 8 is 3. dz/da = -z / (a + x²) = (1/4) / 4 = 0.0625, times 8 is 0.5.
+# The value is -1/4. dz/dx = 2 · 3 · 1 / 16 = 0.375, times 8 is 3. dz/da = -z / (a + x²) = (1/4) / 4 = 0.0625,
+# times 8 is 0.5.
 #
 # </details>
 
@@ -521,8 +534,9 @@ print(gx.item(), ga.item())
 #
 # <details><summary>Answer</summary>
 #
-# `lambda g, _y, x: g * 3 * x * x`. In terms of y the slope is $3 y^{2/3}$: possible, but a power is many times
-# slower than a product, and the derivative of that form at 0 is 0 times infinity, though that of $3x^2$ is 0. Read x.
+# `lambda g, _y, x: g * 3 * x * x`. In terms of y the slope is $3 y^{2/3}$. That is possible, but a power is
+# many times slower than a product. Its derivative at 0 also comes out as 0 times infinity, where the
+# derivative of $3x^2$ is 0. So read x.
 #
 # </details>
 
@@ -547,7 +561,8 @@ print(g.data, h.data)
 #
 # <details><summary>Answer</summary>
 #
-# Nothing; both arguments; the value. In bytes for arrays of 1,000 float32 numbers: 0, 8,000, 4,000.
+# Nothing for np.add, both arguments for np.multiply, and the value for np.tanh. For arrays of 1,000 float32
+# numbers that is 0, 8,000 and 4,000 bytes.
 #
 # </details>
 
@@ -563,8 +578,8 @@ print(found)
 #
 # <details><summary>Answer</summary>
 #
-# No. Its bound is 1e-6 of the largest gradient, and differences in float64 are right to about ten digits, not to fifteen. An
-# error that small is no mistake anybody makes; 1.001 is caught.
+# No. Its tolerance is 1e-6 of the largest gradient, and differences in float64 are right to about ten digits,
+# not to fifteen. Nobody makes a mistake as small as 1e-9; a factor of 1.001 is caught.
 #
 # </details>
 
@@ -585,11 +600,12 @@ assert list(caught.values()) == [False, True]
 print(caught)
 
 # %% [markdown]
-# ### Q5. `sin_cos` is asked for its sine only. What does its rule get as g[1]?
+# ### Q5. Only the sine of `sin_cos` is used. What does its rule get as g[1]?
 #
 # <details><summary>Answer</summary>
 #
-# Zeros in the cosine's shape: what nobody used has no influence on the loss. So the gradient is g[0] cos x.
+# Zeros in the cosine's shape, because an unused result has no influence on the loss. So the gradient is g[0]
+# cos x.
 #
 # </details>
 
@@ -601,12 +617,13 @@ assert np.allclose(g.data, np.cos(x.data))
 print(g.data, np.cos(x.data))
 
 # %% [markdown]
-# ### Q6. A kernel's backward is right, but its definition was edited and is now another function. Which check finds it?
+# ### Q6. A kernel's backward is right, but its definition was edited since. Which check finds the difference?
 #
 # <details><summary>Answer</summary>
 #
-# gradcheck does not: it differentiates the kernel's own forward. gradgradcheck does, since second derivatives come from the
-# definition; and so does comparing the values inside and outside of `mg.definitions()`.
+# gradcheck does not find it: it differentiates the kernel's own forward. gradgradcheck does, since second
+# derivatives come from the definition. Comparing the values inside and outside of `mg.definitions()` finds it
+# too.
 #
 # </details>
 
@@ -635,27 +652,32 @@ print("gradcheck passes, gradgradcheck does not; values differ by", apart.round(
 # ## What was left out
 #
 # - **Bringing an op into minigrad itself** takes three edits: the function and its name in `minigrad/ops` (in
-#   `minigrad/engine/array_functions.py` too if NumPy lacks it), a row in `minigrad/engine/rules.py`, and a sample in
-#   `minigrad/gradcheck/samples/ops.py`. The tests walk the table and fail until all are there. The stepper prints the formula
-#   from the rule, and the mutation run makes its own square inputs from the sample.
-# - **`python -m minigrad.gradcheck --mutations`** spoils every rule and kernel and counts what is caught.
-# - **Hooks** (`x.register_hook`) change a gradient on its way without an op of their own.
-# - **Forward mode**: a row here has no rule for it. JAX keeps those instead and derives the others (lesson 18).
-# - **PyTorch's way** is a class with static methods `forward` and `backward`; the row is the same thing without the class.
+#   `minigrad/engine/array_functions.py` too if NumPy lacks it), a row in `minigrad/engine/rules.py`, and a
+#   sample in `minigrad/gradcheck/samples/ops.py`. The tests go through the table and fail until all three
+#   exist. The stepper prints the formula from the rule, and the mutation run makes its own square inputs from
+#   the sample.
+# - **`python -m minigrad.gradcheck --mutations`** puts mistakes into every rule and kernel and counts how
+#   many are caught.
+# - **Hooks** (`x.register_hook`) change a gradient during backward without a new op.
+# - **Forward mode**: a row here has no rule for it. JAX stores forward rules instead and derives the reverse
+#   ones (lesson 18).
+# - **PyTorch's way** is a class with static methods `forward` and `backward`; the row is the same thing
+#   without the class.
 #
 # ## Sources
 #
-# - Sabour, Frosst and Hinton 2017, *Dynamic Routing Between Capsules*, arXiv:1710.09829, equation 1: squashing, of vectors.
-# - Bengio, Léonard and Courville 2013, *Estimating or Propagating Gradients Through Stochastic Neurons*, arXiv:1308.3432:
-#   straight-through.
+# - Sabour, Frosst and Hinton 2017, *Dynamic Routing Between Capsules*, arXiv:1710.09829, equation 1:
+#   squashing, of vectors.
+# - Bengio, Léonard and Courville 2013, *Estimating or Propagating Gradients Through Stochastic Neurons*,
+#   arXiv:1308.3432: straight-through.
 # - Zhang and Sennrich 2019, *Root Mean Square Layer Normalization*, arXiv:1910.07467.
 # - The table of rules: HIPS autograd, `autograd/numpy/numpy_vjps.py`.
 # - NumPy Enhancement Proposal 18: `__array_function__`.
 #
 # ## Exercises
 #
-# You will write the rules of five ops: `softplus_rules`, `blend_rules`, `log_sum_exp_rules`, `clamp_rules` (straight-through)
-# and `polar_rules` (two values); a kernel, `rms_norm_kernel`; and the checker that tells a right row from a spoiled one,
-# `row_is_right`.
+# You will write the rules of five ops: `softplus_rules`, `blend_rules`, `log_sum_exp_rules`, `clamp_rules`
+# (straight-through) and `polar_rules` (two results). You will also write a kernel, `rms_norm_kernel`, and a
+# checker that tells a right row from a wrong one, `row_is_right`.
 #
 #     python -m tutorials start 17
