@@ -12,18 +12,18 @@ teacher_forcing = lesson.exercise(
     "teacher_forcing",
     hints=(
         (
-            "To be asked for the first token of the target, what must the decoder have read? And what should it say when "
-            "all is written?"
+            "What has the decoder read when it is asked for the first token of the target? "
+            "And what should it answer when the target is complete?"
         ),
         (
-            "Both rows come from bos + target + eos: the inputs lack its last token, the labels its first. Fill two arrays "
-            "with pad first."
+            "Both rows come from bos + target + eos: the inputs lack its last token, the labels its first. "
+            "Fill two arrays with pad first."
         ),
         "inputs[b, : len(target) + 1] = [bos, *target], and labels[b, : len(target) + 1] = [*target, eos].",
     ),
     why=(
-        "This shift is what lets one pass ask for every token of the target; without it a decoder learns to copy what it "
-        "is asked for."
+        "This shift lets one pass ask for every token of the target; without it a decoder learns to copy "
+        "the token it is asked for."
     ),
 )
 
@@ -43,23 +43,23 @@ def _(my, rng):
     return my.teacher_forcing([[0, 1], [2, 0, 1]], 10, 11, 12)
 
 
-@teacher_forcing.check("the arrays hold whole numbers")
+@teacher_forcing.check("the arrays hold integers")
 def _(my, rng):
     return [np.asarray(a).dtype.kind for a in my.teacher_forcing([[5, 6]], 1, 2, 0)]
 
 
 teacher_forcing.wrong(
-    "There is no shift: the decoder reads at each place the very token it is asked for. Its row must begin with bos.",
+    "There is no shift: at each position the decoder reads the token it is asked for. Begin its row by bos.",
     "[bos, *target]",
     "[*target, eos]",
 )
 teacher_forcing.wrong(
-    "The labels begin with bos. The decoder is given bos; the first thing it should say is the first token of the target.",
+    "The labels begin with bos. The decoder reads bos; its first label is the first token of the target.",
     "[*target, eos]",
     "[bos, *target]",
 )
 teacher_forcing.wrong(
-    "The labels have no eos, so the model never learns to stop: after the last token of the target comes eos.",
+    "The labels have no eos, so the model never learns to stop: eos follows the last token of the target.",
     "labels[b, : len(target) + 1] = [*target, eos]",
     "labels[b, : len(target)] = target",
 )
@@ -69,7 +69,7 @@ teacher_forcing.wrong(
     "np.full((2, len(targets), T), 0)",
 )
 teacher_forcing.wrong(
-    "The padding stands on the left. Here each row begins at the left and is filled up on the right.",
+    "The padding is on the left. Here each row begins at the left and is filled up on the right.",
     body="""
     T = max(map(len, targets)) + 1
     inputs, labels = np.full((2, len(targets), T), pad)
@@ -85,16 +85,19 @@ teacher_forcing.wrong(
 embed = lesson.exercise(
     "embed",
     hints=(
-        "How large are the entries of the table, and how large those of the positions? What would be left of the smaller ones?",
         (
-            "Look the rows up, multiply them by the square root of their width, and add the rows of the positions, from "
-            "`start` on."
+            "How large are the entries of the table, and how large those of the positions? "
+            "What would be left of the smaller ones?"
+        ),
+        (
+            "Look the rows up, multiply them by the square root of their width, and add the rows of the "
+            "positions, from `start` on."
         ),
         "table[tokens] * np.sqrt(C) + positions[start : start + T], with C = table.shape[1].",
     ),
     why=(
-        "Scaled by sqrt(d_model) the embeddings are as large as the positions, though the same table serves as output "
-        "matrix (section 3.4)."
+        "Scaled by sqrt(d_model) the embeddings are as large as the positions, though the same table is "
+        "the output matrix (section 3.4)."
     ),
 )
 
@@ -114,7 +117,7 @@ def _(my, rng):
     return my.embed(rng.integers(9, size=(2, 2)), rng.standard_normal((9, 4)), rng.standard_normal((7, 4)), 3)
 
 
-@embed.check("the table is left as it was")
+@embed.check("the table is unchanged")
 def _(my, rng):
     table, positions = rng.standard_normal((9, 4)), rng.standard_normal((7, 4))
     my.embed(rng.integers(9, size=(2, 3)), table, positions)
@@ -127,19 +130,22 @@ embed.wrong(
     "",
 )
 embed.wrong(
-    "The positions were scaled too. Only the embeddings are multiplied by sqrt(C); the positions are large enough.",
+    "The positions are scaled too. Multiply only the embeddings by sqrt(C); the positions are large enough.",
     "table[tokens] * np.sqrt(C) + positions[start : start + T]",
     "(table[tokens] + positions[start : start + T]) * np.sqrt(C)",
 )
 embed.wrong(
-    "`start` is not used: tokens that continue a sequence would stand at position 0 again. Take the rows from `start` on.",
+    (
+        "`start` is not used: tokens that continue a sequence would begin at position 0 again. "
+        "Take the rows from `start` on."
+    ),
     "positions[start : start + T]",
     "positions[:T]",
 )
 embed.wrong(
     (
-        "The embeddings are divided by sqrt(C), as the scores of attention are. Here they are multiplied: they are too "
-        "small, not too large."
+        "The embeddings are divided by sqrt(C), as the scores of attention are. Here they are multiplied: "
+        "they are too small, not too large."
     ),
     " * np.sqrt(C)",
     " / np.sqrt(C)",
@@ -151,10 +157,10 @@ embed.wrong("The factor is C, not its square root.", "np.sqrt(C)", "C")
 encoder_layer = lesson.exercise(
     "encoder_layer",
     hints=(
-        "Which two sublayers are there, and what is added to what each of them gives?",
+        "Which two sublayers are there, and what is added to the output of each?",
         (
-            "Post-norm: x becomes norm(x + sublayer(x)), first with the attention of x to itself, then with the "
-            "feed-forward network."
+            "Post-norm: x becomes norm(x + sublayer(x)), first with the attention of x to itself, then with "
+            "the feed-forward network."
         ),
         "x = norm1(x + attend(x, x, x, mask)), then the same with norm2 and feed_forward.",
     ),
@@ -178,7 +184,7 @@ def _(my, rng):
     return my.encoder_layer(x, mask, attend, lambda x: np.maximum(x @ w, 0), norm(1.0), norm(3.0))
 
 
-@encoder_layer.check("what each piece is called with")
+@encoder_layer.check("the arguments of each piece")
 def _(my, rng):
     x, calls = rng.standard_normal((1, 2, 3)), []
 
@@ -201,17 +207,17 @@ def _(my, rng):
 
 
 encoder_layer.wrong(
-    "The way around the attention is missing: its output replaces x instead of being added to it.",
+    "The attention's residual connection is missing: its output replaces x instead of being added to it.",
     "norm1(x + attend(x, x, x, mask))",
     "norm1(attend(x, x, x, mask))",
 )
 encoder_layer.wrong(
-    "The way around the feed-forward network is missing: add x to what it gives, then norm.",
+    "The feed-forward network's residual connection is missing: add x to its output, then normalize.",
     "norm2(x + feed_forward(x))",
     "norm2(feed_forward(x))",
 )
 encoder_layer.wrong(
-    "This is pre-norm, which norms what goes into a sublayer. Here, as in the paper, the sum is normed.",
+    "This is pre-norm, which normalizes a sublayer's input. Here, as in the paper, the sum is normalized.",
     body="""
     y = norm1(x)
     x = x + attend(y, y, y, mask)
@@ -220,8 +226,8 @@ encoder_layer.wrong(
 )
 encoder_layer.wrong(
     (
-        "The feed-forward network gets the layer's first input, so the attention has no part in what it computes. Give it "
-        "the normed sum."
+        "The feed-forward network gets the layer's input, so its output does not depend on the attention. "
+        "Give it the normalized sum."
     ),
     body="""
     y = norm1(x + attend(x, x, x, mask))
@@ -229,7 +235,9 @@ encoder_layer.wrong(
     """,
 )
 encoder_layer.wrong(
-    "The mask is not passed on: padding would be looked at.", "attend(x, x, x, mask)", "attend(x, x, x, True)"
+    "The mask is not passed on: queries would attend to padding.",
+    "attend(x, x, x, mask)",
+    "attend(x, x, x, True)",
 )
 
 # ---------------------------------------------------------------- decoder_layer
@@ -237,14 +245,20 @@ encoder_layer.wrong(
 decoder_layer = lesson.exercise(
     "decoder_layer",
     hints=(
-        "Who asks, and who is asked, in each of the two attentions? And which sequence does each mask speak of?",
         (
-            "Self-attention with tgt_mask, then cross-attention whose keys and values are the memory, with src_mask, then "
-            "feed-forward."
+            "Where do queries, keys and values come from in each of the two attentions? "
+            "And to which sequence does each mask belong?"
+        ),
+        (
+            "Self-attention with tgt_mask, then cross-attention whose keys and values are the memory, with "
+            "src_mask, then feed-forward."
         ),
         "The middle line is y = norms[1](y + attend_cross(y, memory, memory, src_mask)).",
     ),
-    why="Cross-attention is the only way from source to target: all that the encoder learns comes back through this line.",
+    why=(
+        "Cross-attention is the only path from source to target: "
+        "all of the encoder's gradient comes back through this line."
+    ),
 )
 
 
@@ -272,7 +286,7 @@ def _(my, rng):
     )
 
 
-@decoder_layer.check("what each piece is called with")
+@decoder_layer.check("the arguments of each piece")
 def _(my, rng):
     y, memory, calls = rng.standard_normal((1, 2, 3)), rng.standard_normal((1, 2, 3)), []
 
@@ -290,7 +304,7 @@ def _(my, rng):
 
 
 decoder_layer.wrong(
-    "The cross-attention comes first. The decoder looks at what it has written before it looks at the source.",
+    "The cross-attention comes first. The decoder attends to its own answer before it attends to the source.",
     body="""
     y = norms[0](y + attend_cross(y, memory, memory, src_mask))
     y = norms[1](y + attend_self(y, y, y, tgt_mask))
@@ -298,12 +312,15 @@ decoder_layer.wrong(
     """,
 )
 decoder_layer.wrong(
-    "Queries and keys are the wrong way round: the target asks, the memory is asked. The output must have the target's length.",
+    (
+        "Queries and keys are exchanged: the queries come from the target, the keys from the memory. "
+        "The output must have the target's length."
+    ),
     "attend_cross(y, memory, memory, src_mask)",
     "attend_cross(memory, y, y, src_mask)",
 )
 decoder_layer.wrong(
-    "The cross-attention got the target's mask. A mask belongs to the keys, and its keys are the source: src_mask.",
+    "The cross-attention got the target's mask. A mask belongs to the keys, here the source's: src_mask.",
     "attend_cross(y, memory, memory, src_mask)",
     "attend_cross(y, memory, memory, tgt_mask)",
 )
@@ -313,12 +330,12 @@ decoder_layer.wrong(
     "attend_cross(y, memory, y, src_mask)",
 )
 decoder_layer.wrong(
-    "The self-attention has no causal mask: the decoder may look at what it is asked for. Pass tgt_mask.",
+    "The self-attention has no causal mask: the decoder can see the token it is asked for. Pass tgt_mask.",
     "attend_self(y, y, y, tgt_mask)",
     "attend_self(y, y, y, True)",
 )
 decoder_layer.wrong(
-    "There is no way around the cross-attention: add y to what it gives.",
+    "The cross-attention's residual connection is missing: add y to its output.",
     "norms[1](y + attend_cross(y, memory, memory, src_mask))",
     "norms[1](attend_cross(y, memory, memory, src_mask))",
 )
@@ -329,23 +346,23 @@ greedy_decode = lesson.exercise(
     "greedy_decode",
     hints=(
         (
-            "What does the model read before the first token is written? And what is to be done with a row that has ended "
-            "when others go on?"
+            "What does the model read before the first token is written? "
+            "And what does a row get that has ended when others continue?"
         ),
         (
-            "Begin with a column of bos. Ask, take argmax, write pad where a row is done, append, and note which rows just "
-            "said eos."
+            "Begin with a column of bos. Ask, take argmax, write pad where a row is done, append, and mark "
+            "the rows that just wrote eos."
         ),
         (
-            "token = np.where(done, pad, next_logits(tokens).argmax(-1)); append it; done |= token == eos; drop the first "
-            "column at the end."
+            "token = np.where(done, pad, next_logits(tokens).argmax(-1)); append it; done |= token == eos; "
+            "drop the first column at the end."
         ),
     ),
-    why="A trained Transformer writes like this: teacher forcing is for training only, here nobody corrects it.",
+    why="A trained Transformer writes like this: teacher forcing is for training, here nobody corrects it.",
 )
 
 
-@greedy_decode.check("a small language in which the next token depends on all before")
+@greedy_decode.check("a small language whose next token depends on all tokens before")
 def _(my, rng):
     table = rng.standard_normal((7, 7))
 
@@ -370,7 +387,7 @@ def _(my, rng):
     return my.greedy_decode(lambda tokens: np.eye(5)[[3, 4]], 2, 1, 2, 0, 4)
 
 
-@greedy_decode.check("how often it asks, and with what")
+@greedy_decode.check("the calls of next_logits and their arguments")
 def _(my, rng):
     script, seen = np.array([[5, 2, 6, 6], [4, 3, 2, 6]]), []
 
@@ -388,17 +405,17 @@ def _(my, rng):
 
 
 greedy_decode.wrong(
-    "A row that has ended goes on writing. Behind its eos comes pad, whatever the model says.",
+    "A row that has ended continues to write. After its eos comes pad, whatever the model predicts.",
     "np.where(done, pad, next_logits(tokens).argmax(-1))",
     "next_logits(tokens).argmax(-1)",
 )
 greedy_decode.wrong(
-    "It stops as soon as one row has ended. Go on until all of them have: done.all().",
+    "It stops as soon as one row has ended. Continue until all rows have: done.all().",
     "not done.all()",
     "not done.any()",
 )
 greedy_decode.wrong(
-    "It never stops before max_new: when every row has ended, nothing is left to ask.",
+    "It never stops before max_new: stop when every row has ended.",
     " and not done.all()",
     "",
 )
@@ -411,7 +428,7 @@ greedy_decode.wrong(
     "tokens.shape[1] < max_new",
 )
 greedy_decode.wrong(
-    "The model is always shown the last token only. It must see all that was written, from bos on.",
+    "The model sees only the last token. It must see all tokens so far, from bos on.",
     "next_logits(tokens)",
     "next_logits(tokens[:, -1:])",
 )
@@ -421,11 +438,17 @@ greedy_decode.wrong(
 exact_match = lesson.exercise(
     "exact_match",
     hints=(
-        "Is an answer with nine of ten tokens right a right answer? And does it matter what stands behind eos?",
-        "Cut every row behind its first eos, then compare the lists: their lengths may differ, and then they are not equal.",
+        "Is an answer with nine of ten tokens right a right answer? And do the tokens after eos matter?",
+        (
+            "Cut every row after its first eos, then compare the lists: "
+            "lists of different lengths are not equal."
+        ),
         "row[: row.index(eos) + 1] if eos in row else row, of both; then the mean of whether they are equal.",
     ),
-    why="Accuracy by token flatters: with 99 % of the tokens right, a ten-token answer is right in 90 % of the cases only.",
+    why=(
+        "Accuracy by token flatters: with 99 % of the tokens right, "
+        "a ten-token answer is right in only 90 % of the cases."
+    ),
 )
 
 
@@ -436,7 +459,7 @@ def _(my, rng):
     return my.exact_match(answers, targets, 2)
 
 
-@exact_match.check("what stands behind eos does not matter")
+@exact_match.check("the tokens after eos do not matter")
 def _(my, rng):
     return my.exact_match(
         np.array([[5, 2, 9, 9], [5, 2, 0, 0], [2, 2, 2, 2]]),
@@ -464,24 +487,27 @@ def _(my, rng):
 
 
 exact_match.wrong(
-    "This is the share of right tokens. A row counts only if all of it is right.",
+    "This is the fraction of right tokens. A row counts only if all of it is right.",
     body="""
     n = min(answers.shape[1], targets.shape[1])
     return float((answers[:, :n] == targets[:, :n]).mean())
     """,
 )
 exact_match.wrong(
-    "Whole rows are compared, so what stands behind eos decides too. Cut each row at its first eos.",
+    "Whole rows are compared, so the tokens after eos count too. Cut each row at its first eos.",
     "return row[: row.index(eos) + 1] if eos in row else row",
     "return row",
 )
 exact_match.wrong(
-    "eos itself is cut off, so an answer that never ends counts as right. Keep the eos: to stop is part of the answer.",
+    "eos itself is cut off, so an answer that never ends can count as right. Stopping is part of the answer.",
     "row.index(eos) + 1",
     "row.index(eos)",
 )
 exact_match.wrong(
-    "Only as many tokens as the answer has are compared, so an answer that stops too early, or goes on, can count as right.",
+    (
+        "Only the tokens that both rows have are compared, "
+        "so an answer that stops too early or too late can count as right."
+    ),
     "whole(a) == whole(t)",
     "all(x == y for x, y in zip(whole(a), whole(t), strict=False))",
 )
@@ -492,16 +518,16 @@ smoothed_loss = lesson.exercise(
     "smoothed_loss",
     hints=(
         (
-            "Cross-entropy is minus the sum of q log p. What is q at one place: how much on the label, how much on each of "
-            "the others?"
+            "Cross-entropy is minus the sum of q log p. What is q at one position: how much on the label, "
+            "how much on each of the others?"
         ),
         (
-            "log p in the stable way; then (1 - smoothing) times the label's -log p plus smoothing times the mean of all "
-            "-log p; then the mean."
+            "log p in the stable form; then (1 - smoothing) times the label's -log p plus smoothing times "
+            "the mean of all -log p; then the mean."
         ),
-        "losses = -(1 - smoothing) * right - smoothing * log_p.mean(-1), and of these the mean where labels != pad.",
+        "losses = -(1 - smoothing) * right - smoothing * log_p.mean(-1), and their mean where labels != pad.",
     ),
-    why="The paper trains with a smoothing of 0.1 (section 5.4): the model is not pushed to be surer than it can be.",
+    why="The paper smooths by 0.1 (section 5.4): the model is not pushed to be surer than it can be.",
 )
 
 
@@ -526,33 +552,36 @@ def _(my, rng):
 
 
 smoothed_loss.wrong(
-    "The mean is over all places, padding included. Only places whose label is not pad count.",
+    "The mean is over all positions, padding included. Only positions whose label is not pad count.",
     "losses[labels != pad].mean()",
     "losses.mean()",
 )
 smoothed_loss.wrong(
-    "The padding is left out of the sum but not of the count: divide by the number of places that are not padding.",
+    "The sum omits the padding, the count does not: divide by the number of positions that are not padding.",
     "losses[labels != pad].mean()",
     "losses[labels != pad].sum() / labels.size",
 )
 smoothed_loss.wrong(
     (
-        "The smoothing is put on each token whole, V times too much: each of the V tokens gets smoothing / V, which is the "
-        "mean of -log p."
+        "Each token gets the whole smoothing, V times too much: each of the V tokens gets smoothing / V, "
+        "which gives the mean of -log p."
     ),
     "smoothing * log_p.mean(-1)",
     "smoothing * log_p.sum(-1)",
 )
 smoothed_loss.wrong(
     (
-        "The label keeps its whole share of 1, so the distribution sums to more than 1: it gets 1 - smoothing, and "
-        "smoothing / V like all."
+        "The label keeps all of its 1, so the distribution sums to more than 1: "
+        "it gets 1 - smoothing, and smoothing / V like all tokens."
     ),
     "-(1 - smoothing) * right",
     "-right",
 )
 smoothed_loss.wrong(
-    "The smoothing is shared by the other V - 1 tokens only. As in the paper's reference it goes to all V, the label included.",
+    (
+        "Only the other V - 1 tokens get the smoothing. "
+        "As in the paper's reference all V tokens get it, the label included."
+    ),
     "smoothing * log_p.mean(-1)",
     "smoothing * (log_p.sum(-1) - right) / (logits.shape[-1] - 1)",
 )
@@ -563,21 +592,21 @@ parameter_count = lesson.exercise(
     "parameter_count",
     hints=(
         (
-            "What does one attention own, what one feed-forward network, what one norm? How many of each stand in each "
-            "kind of layer?"
+            "How many parameters has one attention, one feed-forward network, one norm? "
+            "How many of each does each kind of layer have?"
         ),
         (
-            "An encoder layer: one attention, one feed-forward, two norms. A decoder layer: two, one, three. One table of "
-            "embeddings for all."
+            "An encoder layer: one attention, one feed-forward, two norms. A decoder layer: two, one, three. "
+            "One embedding table for all."
         ),
         (
-            "4 (C^2 + C), 2 C d_ff + d_ff + C and 2 C; vocab_size C + num_layers ((first + second + 2 third) + (2 first + "
-            "second + 3 third))."
+            "4 (C^2 + C), 2 C d_ff + d_ff + C and 2 C; vocab_size C + num_layers ((first + second + 2 third) "
+            "+ (2 first + second + 3 third))."
         ),
     ),
     why=(
-        "Counting by hand shows where a model's weights are: here mostly in the feed-forward networks, and the heads play "
-        "no part."
+        "Counting by hand shows where a model's weights are: here mostly in the feed-forward networks; "
+        "the number of heads does not matter."
     ),
 )
 
@@ -608,7 +637,7 @@ parameter_count.wrong(
     "4 * d_model * d_model",
 )
 parameter_count.wrong(
-    "A decoder layer has two attentions: one to itself, one to the memory.",
+    "A decoder layer has two attentions: one to the target, one to the memory.",
     "2 * attention + feed_forward + 3 * norm",
     "attention + feed_forward + 2 * norm",
 )
@@ -623,7 +652,7 @@ parameter_count.wrong(
     "2 * d_model * d_ff",
 )
 parameter_count.wrong(
-    "A decoder layer has three norms, one behind each of its three sublayers.",
+    "A decoder layer has three norms, one after each of its three sublayers.",
     "feed_forward + 3 * norm",
     "feed_forward + 2 * norm",
 )

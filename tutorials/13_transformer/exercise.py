@@ -8,12 +8,12 @@ import numpy as np
 
 
 def teacher_forcing(targets, bos, eos, pad):
-    """What the decoder reads and what it should say.
+    """The decoder's inputs and labels.
 
-    targets: a list of B lists of token numbers, of any lengths (0 too), without bos, eos or pad
+    targets: a list of B lists of token ids, of any lengths (0 too), without bos, eos or pad
     ->  (inputs, labels), two integer arrays (B, T), T being the longest length plus 1.
-    Row b of inputs is bos and then the target; row b of labels is the target and then eos; both are filled up with pad on the
-    right.
+    Row b of inputs is bos and then the target; row b of labels is the target and then eos.
+    Both are filled up with pad on the right.
     """
     # solution
     T = max(map(len, targets)) + 1
@@ -28,8 +28,8 @@ def teacher_forcing(targets, bos, eos, pad):
 def embed(tokens, table, positions, start=0):
     """Embeddings scaled by sqrt(C), plus positions.
 
-    tokens: integers (B, T);  table: (V, C), a row for each token;  positions: (max_len, C), a row for each position
-    start: the position of the first token  ->  (B, T, C)
+    tokens: integers (B, T);  table: (V, C), a row for each token
+    positions: (max_len, C), a row for each position;  start: the position of the first token  ->  (B, T, C)
     """
     # solution
     T, C = tokens.shape[1], table.shape[1]
@@ -38,11 +38,12 @@ def embed(tokens, table, positions, start=0):
 
 
 def encoder_layer(x, mask, attend, feed_forward, norm1, norm2):
-    """One post-norm encoder layer: each sublayer is added to what came in, and the sum is normed.
+    """One post-norm encoder layer: each sublayer's output is added to its input, and the sum is normalized.
 
-    x: (B, T, C);  mask: which source tokens may be seen
-    attend: attend(query, key, value, mask) -> (B, T, C), multi-head attention;  feed_forward, norm1, norm2: functions of one
-    array, norm1 for the attention's sum, norm2 for the feed-forward's  ->  (B, T, C)
+    x: (B, T, C);  mask: True for the source tokens that may be attended to
+    attend: attend(query, key, value, mask) -> (B, T, C), multi-head attention
+    feed_forward, norm1, norm2: functions of one array, norm1 for the attention's sum, norm2 for the other
+    ->  (B, T, C)
     """
     # solution
     x = norm1(x + attend(x, x, x, mask))
@@ -54,8 +55,9 @@ def decoder_layer(y, memory, tgt_mask, src_mask, attend_self, attend_cross, feed
     """One post-norm decoder layer: masked self-attention, cross-attention to the memory, feed-forward.
 
     y: (B, Tt, C), the target;  memory: (B, Ts, C), the encoder's output
-    tgt_mask: who sees whom in the target (causal, padding);  src_mask: which source tokens may be seen
-    attend_self, attend_cross: called as attend(query, key, value, mask);  feed_forward: a function of one array
+    tgt_mask: causal and padding;  src_mask: True for the source tokens that may be attended to
+    attend_self, attend_cross: called as attend(query, key, value, mask)
+    feed_forward: a function of one array
     norms: a list of three functions, for the sums in the order of the sublayers  ->  (B, Tt, C)
     """
     # solution
@@ -66,12 +68,12 @@ def decoder_layer(y, memory, tgt_mask, src_mask, attend_self, attend_cross, feed
 
 
 def greedy_decode(next_logits, batch_size, bos, eos, pad, max_new):
-    """Write token after token, always the likeliest.
+    """Write token by token, always the likeliest.
 
-    next_logits: a function of the tokens so far, integers (B, T) that begin with bos, which returns logits (B, V) of the
-    token that comes next in each row  ->  integers (B, n) without bos. Each row ends with its eos, and is filled up with pad
-    behind it. It stops as soon as all rows have ended, or after max_new tokens; next_logits is not called more often than
-    needed.
+    next_logits: a function of the tokens so far, integers (B, T) that begin with bos; it returns the logits
+    (B, V) of each row's next token
+    ->  integers (B, n) without bos. Each row ends with its eos, and is filled up with pad after it. Stops as
+    soon as all rows have ended, or after max_new tokens; next_logits is not called more often than needed.
     """
     # solution
     tokens, done = np.full((batch_size, 1), bos), np.zeros(batch_size, bool)
@@ -83,10 +85,11 @@ def greedy_decode(next_logits, batch_size, bos, eos, pad, max_new):
 
 
 def exact_match(answers, targets, eos):
-    """The share of rows that are right to the last token.
+    """The fraction of rows that are exactly right.
 
-    answers: integers (B, n);  targets: integers (B, m), n and m may differ; each row counts up to and with its first eos (the
-    whole row, if it has none), and what stands behind it does not matter  ->  a float from 0 to 1
+    answers: integers (B, n);  targets: integers (B, m), n and m may differ
+    Each row counts up to and with its first eos (the whole row if it has none); the tokens after it do not
+    matter  ->  a float from 0 to 1
     """
 
     # solution
@@ -99,11 +102,11 @@ def exact_match(answers, targets, eos):
 
 
 def smoothed_loss(logits, labels, smoothing, pad):
-    """Cross-entropy with label smoothing, over the places that are not padding.
+    """Cross-entropy with label smoothing, over the positions that are not padding.
 
-    logits: (B, T, V);  labels: integers (B, T)  ->  a float, the mean over the places whose label is not pad (there is one at
-    least). At each place the distribution asked for is 1 - smoothing on the label, and smoothing / V on each of all V tokens
-    besides. Finite for any finite logits, 1e4 too.
+    logits: (B, T, V);  labels: integers (B, T)  ->  a float, the mean over the positions whose label is not
+    pad (at least one). At each position the target distribution is smoothing / V on each of all V tokens, and
+    1 - smoothing more on the label. Finite for any finite logits, 1e4 too.
     """
     # solution
     shifted = logits - logits.max(-1, keepdims=True)
@@ -115,11 +118,12 @@ def smoothed_loss(logits, labels, smoothing, pad):
 
 
 def parameter_count(vocab_size, d_model, num_layers, d_ff):
-    """How many numbers the Transformer of 2017 trains.
+    """The number of parameters of the Transformer of 2017.
 
-    num_layers encoder layers and as many decoder layers, post-norm (no further norm behind the stacks). Each attention has four
-    projections (d_model, d_model) with biases; each feed-forward network two layers with biases; each norm a gain and a bias of
-    d_model. One embedding table, shared by source, target and output; the output has no bias; the positions are not trained.
+    num_layers encoder layers and as many decoder layers, post-norm (no further norm after the stacks). Each
+    attention has four projections (d_model, d_model) with biases; each feed-forward network two layers with
+    biases; each norm a gain and a bias of d_model. One embedding table, shared by source, target and output;
+    the output has no bias; the positions are not trained.
     ->  an int
     """
     # solution

@@ -11,8 +11,8 @@ lesson = Checks()
 next_token_batch = lesson.exercise(
     "next_token_batch",
     hints=(
-        "Which token should be said where data[i] has just been read?",
-        "Add np.arange(T) to a column of starts: that is an index for each place of each window. The labels lie one further.",
+        "Which token should the model predict after reading data[i]?",
+        "Add np.arange(T) to a column of starts: an index for each token of each window. Labels are at + 1.",
         "at = starts[:, None] + np.arange(T); return data[at], data[at + 1].",
     ),
     why="Each window trains T predictions in one pass; this is all the data preparation that a GPT needs.",
@@ -35,7 +35,7 @@ def _(my, rng):
 
 
 next_token_batch.wrong(
-    "The labels are the inputs themselves. The label of a place is the token after it: data[at + 1].",
+    "The labels are the inputs themselves. The label of a token is the token after it: data[at + 1].",
     "data[at + 1]",
     "data[at]",
 )
@@ -45,12 +45,12 @@ next_token_batch.wrong(
     "data[at - 1]",
 )
 next_token_batch.wrong(
-    "The labels lie T further: they are the next window. Each label is the token right after its input.",
+    "The labels are T further: they are the next window. Each label is the token right after its input.",
     "data[at + 1]",
     "data[(at + T) % len(data)]",
 )
 next_token_batch.wrong(
-    "Inputs and labels are the wrong way round: the later token is the label.",
+    "Inputs and labels are exchanged: the later token is the label.",
     "data[at], data[at + 1]",
     "data[at + 1], data[at]",
 )
@@ -60,12 +60,15 @@ next_token_batch.wrong(
 temperature_softmax = lesson.exercise(
     "temperature_softmax",
     hints=(
-        "What becomes of softmax when all logits are divided by a small number? And by a large one?",
+        "How does softmax change if all logits are divided by a small number? And by a large one?",
         (
-            "Take the maximum off, divide by the temperature, exp, and divide by the sum. Temperature 0 is a case of its "
-            "own: argmax."
+            "Subtract the maximum, divide by the temperature, exp, and divide by the sum. "
+            "Temperature 0 is a case of its own: argmax."
         ),
-        "e = np.exp((logits - logits.max(-1, keepdims=True)) / temperature); and np.eye(V)[logits.argmax(-1)] for 0.",
+        (
+            "e = np.exp((logits - logits.max(-1, keepdims=True)) / temperature); "
+            "and np.eye(V)[logits.argmax(-1)] for 0."
+        ),
     ),
     why="One number turns a model from always the likeliest word to anything goes.",
 )
@@ -94,14 +97,14 @@ def _(my, rng):
 
 
 temperature_softmax.wrong(
-    "The logits are multiplied by the temperature. Divide: a temperature below 1 makes the distribution bolder.",
+    "The logits are multiplied by the temperature. Divide: a temperature below 1 sharpens the distribution.",
     "/ temperature)",
     "* temperature)",
 )
 temperature_softmax.wrong(
     (
-        "The probabilities are divided by the temperature, which their sum takes back: nothing changes. It is the logits "
-        "that are divided."
+        "The probabilities are divided by the temperature, and then by their sum, which undoes it. "
+        "Divide the logits."
     ),
     body="""
     if temperature == 0:
@@ -111,12 +114,12 @@ temperature_softmax.wrong(
     """,
 )
 temperature_softmax.wrong(
-    "Temperature 0 shares the 1 among equally likely tokens; the first of them should have all of it.",
+    "Temperature 0 divides the 1 among equally likely tokens; the first of them should get all of it.",
     "np.eye(logits.shape[-1])[logits.argmax(-1)]",
     "(lambda m: m / m.sum(-1, keepdims=True))((logits == logits.max(-1, keepdims=True)).astype(float))",
 )
 temperature_softmax.wrong(
-    "Temperature 0 is taken for 1. It means greedy: all of the probability on the likeliest token.",
+    "Temperature 0 is treated as 1. It means greedy: all of the probability on the likeliest token.",
     "return np.eye(logits.shape[-1])[logits.argmax(-1)]",
     "temperature = 1",
 )
@@ -131,17 +134,17 @@ temperature_softmax.wrong(
 truncate = lesson.exercise(
     "truncate",
     hints=(
-        "If the tokens stood in a row from likely to unlikely, where would each of the two cuts be?",
+        "If the tokens are sorted from likely to unlikely, where is each of the two cuts?",
         (
-            "Sort once (argsort of -p, stable). Cut behind the first k; divide by the sum; then cut where those before "
-            "already reach top_p."
+            "Sort once (argsort of -p, stable). Cut after the first k; divide by the sum; then cut where the "
+            "tokens before already reach top_p."
         ),
         (
-            "kept = p[order]; kept[top_k:] = 0; kept /= kept.sum(); kept[np.cumsum(kept) - kept >= top_p] = 0; put it back "
-            "with out[order] = kept."
+            "kept = p[order]; kept[top_k:] = 0; kept /= kept.sum(); "
+            "kept[np.cumsum(kept) - kept >= top_p] = 0; put it back with out[order] = kept."
         ),
     ),
-    why="The many unlikely tokens together are likely enough to spoil a text: cutting them off is what makes sampling usable.",
+    why="Together the many unlikely tokens are likely enough to spoil a text: sampling needs these cuts.",
 )
 
 
@@ -174,7 +177,7 @@ def _(my, rng):
     )
 
 
-@truncate.check("the array that was passed stays as it was")
+@truncate.check("the given array is unchanged")
 def _(my, rng):
     p = np.array([0.1, 0.6, 0.3])
     my.truncate(p, top_k=2, top_p=0.5)
@@ -183,8 +186,8 @@ def _(my, rng):
 
 truncate.wrong(
     (
-        "The token that crosses top_p is cut off, so what is left need not reach it, and can be nothing. It stays: look at "
-        "what stands *before* it."
+        "The token that crosses top_p is cut off, so the rest may not reach top_p, or be empty. Keep it: "
+        "compare the sum of the tokens *before* it."
     ),
     body="""
     order = np.argsort(-p, kind="stable")
@@ -201,7 +204,7 @@ truncate.wrong(
     """,
 )
 truncate.wrong(
-    "What top_k leaves is not divided by its sum before top_p is applied, so top_p is measured against the wrong whole.",
+    "Divide the rest by its sum after top_k, before top_p is applied: top_p is a fraction of that sum.",
     body="""
     order = np.argsort(-p, kind="stable")
     kept = p[order]
@@ -215,12 +218,12 @@ truncate.wrong(
     """,
 )
 truncate.wrong(
-    "The probabilities come back sorted, so they belong to other tokens. Put each back at its place: out[order] = kept.",
+    "The probabilities are returned sorted, so they belong to other tokens. Use out[order] = kept.",
     "out[order] = kept",
     "out[:] = kept",
 )
 truncate.wrong(
-    "What is left does not sum to 1. Divide by the sum after each cut.",
+    "The rest does not sum to 1. Divide by the sum after each cut.",
     body="""
     order = np.argsort(-p, kind="stable")
     kept = p[order]
@@ -245,12 +248,12 @@ attention_step = lesson.exercise(
     hints=(
         "Which keys may the newest token see? Is its own among them?",
         (
-            "Append k and v along the axis of time, score the one query against all keys, divide by sqrt(D), softmax, mix "
-            "the values."
+            "Append k and v along the axis of time, score the query against all keys, divide by sqrt(D), "
+            "take the softmax, and mix the values."
         ),
-        "scores = (keys @ q[:, :, None])[:, :, 0] / np.sqrt(D), with keys = np.concatenate([keys, k[:, None]], 1).",
+        "keys = np.concatenate([keys, k[:, None]], 1), scores = (keys @ q[..., None])[..., 0] / np.sqrt(D).",
     ),
-    why="With this step the T-th token costs one query instead of T of them, in every model that writes text today.",
+    why="With this step the T-th token costs one query instead of T, in every model that writes text today.",
 )
 
 
@@ -264,7 +267,7 @@ def _(my, rng):
     return my.attention_step(*rng.standard_normal((3, 2, 4)), np.zeros((2, 0, 4)), np.zeros((2, 0, 4)))
 
 
-@attention_step.check("token after token gives what causal attention gives")
+@attention_step.check("token by token gives the same as causal attention")
 def _(my, rng):
     q, k, v = rng.standard_normal((3, 3, 6, 3))
     keys = values = np.zeros((3, 0, 3))
@@ -275,7 +278,7 @@ def _(my, rng):
     return np.array(outputs)
 
 
-@attention_step.check("large scores, and the arrays passed stay as they were")
+@attention_step.check("large scores, and the given arrays are unchanged")
 def _(my, rng):
     q, k, v = rng.standard_normal((3, 2, 4)) * 300
     keys, values = rng.standard_normal((2, 2, 3, 4)) * 300
@@ -287,14 +290,14 @@ attention_step.wrong(
     "The scores are not divided by sqrt(D), the width of a head.", " / np.sqrt(q.shape[-1])", ""
 )
 attention_step.wrong(
-    "The new token stands at the beginning of keys and values. Append it at the end, where it belongs in time.",
+    "The new token is at the beginning of keys and values. Append it at the end: it is the latest.",
     "([keys, k[:, None]], 1)  # (H, T + 1, D)\n    values = np.concatenate([values, v[:, None]], 1)",
     "([k[:, None], keys], 1)\n    values = np.concatenate([v[:, None], values], 1)",
 )
 attention_step.wrong(
     (
-        "The new token does not see itself. Append its key and value first, then attend: the first token would have "
-        "nothing to look at."
+        "The new token does not see itself. Append its key and value first, then attend: "
+        "the first token would have no key to attend to."
     ),
     body="""
     if not keys.shape[1]:
@@ -307,12 +310,12 @@ attention_step.wrong(
     """,
 )
 attention_step.wrong(
-    "The softmax runs over all heads together. Each head has weights of its own, that sum to 1 over the tokens.",
+    "The softmax is over all heads together. Each head has weights of its own that sum to 1 over the tokens.",
     "e.sum(-1, keepdims=True)",
     "e.sum()",
 )
 attention_step.wrong(
-    "The values are not remembered: only the keys grew, and the new value took the place of the last.",
+    "The values are not cached: only the keys grew, and the new value replaced the last one.",
     "np.concatenate([values, v[:, None]], 1)",
     "np.concatenate([values[:, :-1], *[v[:, None]] * (2 if values.shape[1] else 1)], 1)",
 )
@@ -322,10 +325,10 @@ attention_step.wrong(
 bpe_merge = lesson.exercise(
     "bpe_merge",
     hints=(
-        "After a pair has been joined at places i and i + 1, at which place do you go on?",
+        "After a pair has been joined at positions i and i + 1, at which position do you continue?",
         (
-            "Walk with an index: if the two symbols there are the pair, write `new` and go on by two; else copy one and go "
-            "on by one."
+            "Walk with an index: if the next two symbols are the pair, append `new` and advance by two; "
+            "else copy one symbol and advance by one."
         ),
         "here = tuple(symbols[i : i + 2]) == pair; out.append(new if here else symbols[i]); i += 1 + here.",
     ),
@@ -348,7 +351,7 @@ def _(my, rng):
     return my.bpe_merge([1, 3, 2, 1], (1, 2), 256), my.bpe_merge([], (1, 2), 256)
 
 
-@bpe_merge.check("the list that was passed stays as it was")
+@bpe_merge.check("the given list is unchanged")
 def _(my, rng):
     symbols = [1, 2, 1, 2]
     my.bpe_merge(symbols, (1, 2), 256)
@@ -356,12 +359,12 @@ def _(my, rng):
 
 
 bpe_merge.wrong(
-    "After a joined pair it goes on by one place, so the pair's second symbol is used again. Skip both.",
+    "After a joined pair it advances by one, so the pair's second symbol is used again. Skip both.",
     "i += 1 + here",
     "i += 1",
 )
 bpe_merge.wrong(
-    "Only the first occurrence is joined. Every one of them is, from the left.",
+    "Only the first occurrence is joined. Join every one, from the left.",
     body="""
     for i in range(len(symbols) - 1):
         if tuple(symbols[i : i + 2]) == pair:
@@ -375,7 +378,7 @@ bpe_merge.wrong(
     "while i < len(symbols) - 1:",
 )
 bpe_merge.wrong(
-    "A pair counts in either order here. 2 1 is another pair than 1 2.",
+    "A pair counts in either order here. 2 1 is a different pair from 1 2.",
     "tuple(symbols[i : i + 2]) == pair",
     "len(symbols) - i > 1 and sorted(symbols[i : i + 2]) == sorted(pair)",
 )
@@ -385,19 +388,19 @@ bpe_merge.wrong(
 bpe_train = lesson.exercise(
     "bpe_train",
     hints=(
-        "What must be counted anew after each merge, and why?",
+        "What must be recounted after each merge, and why?",
         (
-            "In each round: count all neighbouring pairs of all words, take the one with the largest count and then the "
-            "lowest numbers, join it everywhere."
+            "In each round: count all neighbouring pairs of all words, take the one with the largest count "
+            "(of equals the lowest), join it everywhere."
         ),
         (
-            "best = min(times, key=lambda pair: (-times[pair], pair)); stop if times[best] < 2; words = [bpe_merge(w, "
-            "best, new) for w in words]."
+            "best = min(times, key=lambda pair: (-times[pair], pair)); stop if times[best] < 2; "
+            "words = [bpe_merge(w, best, new) for w in words]."
         ),
     ),
     why=(
-        "These merges are the vocabulary: GPT-2's 50,257 tokens are 256 bytes, 50,000 merges and one mark for the end of a "
-        "text."
+        "These merges are the vocabulary: GPT-2's 50,257 tokens are 256 bytes, 50,000 merges "
+        "and one mark for the end of a text."
     ),
 )
 
@@ -414,7 +417,7 @@ def _(my, rng):
     return [list(pair) for pair in my.bpe_train(words, 3)]
 
 
-@bpe_train.check("no more merges than asked for, and none of what occurs once")
+@bpe_train.check("at most `count` merges, and none of a pair that occurs once")
 def _(my, rng):
     words = [[1, 2, 3, 4], [1, 2, 3, 5]]
     return (
@@ -430,7 +433,7 @@ def _(my, rng):
     return [list(pair) for pair in my.bpe_train(words, 9)]
 
 
-@bpe_train.check("a random text, and the words that were passed")
+@bpe_train.check("a random text, and the given words are unchanged")
 def _(my, rng):
     words = [rng.integers(4, size=n).tolist() for n in (3, 9, 6, 12)]
     return [list(pair) for pair in my.bpe_train(words, 6)], words
@@ -438,19 +441,19 @@ def _(my, rng):
 
 bpe_train.wrong(
     (
-        "Of equally frequent pairs the first that was met is taken. Take the lowest, so that the order of the words does "
-        "not matter."
+        "Of equally frequent pairs the first one found is taken. Take the lowest, so that the order of the "
+        "words does not matter."
     ),
     "key=lambda pair: (-times[pair], pair)",
     "key=lambda pair: -times[pair]",
 )
 bpe_train.wrong(
-    "Pairs that occur once are joined too. That learns the text by heart: stop below 2.",
+    "Pairs that occur once are joined too. That memorizes the text: stop below 2.",
     "times[best] < 2",
     "times[best] < 1",
 )
 bpe_train.wrong(
-    "The pairs are counted once only. Each merge makes new pairs and takes others away: count anew in every round.",
+    "The pairs are counted only once. Each merge makes new pairs and removes others: recount in every round.",
     body="""
     times = {}
     for word in words:
@@ -466,7 +469,7 @@ bpe_train.wrong(
     "best = max(times, key=lambda pair: (times[pair], pair), default=None)",
 )
 bpe_train.wrong(
-    "Pairs are counted across the borders of words. Count inside each word.",
+    "Pairs are counted across word boundaries. Count inside each word.",
     body="""
     merges, flat = [], [s for word in words for s in word]
     for new in range(256, 256 + count):
@@ -488,10 +491,10 @@ bpe_encode = lesson.exercise(
     "bpe_encode",
     hints=(
         "Two pairs of the word were both learned, and they share a symbol. Which is joined?",
-        "Give each merge its number. While the word holds learned pairs, join the one with the lowest number, everywhere.",
+        "Number the merges. While the word contains learned pairs, join the lowest-numbered one, everywhere.",
         "first = min(held, key=number.get); word = bpe_merge(word, first, number[first]).",
     ),
-    why="A text must be cut the way the training text was cut, or the model sees tokens where it never saw them.",
+    why="A text must be split like the training text, or the model sees tokens where it never saw them.",
 )
 
 
@@ -511,14 +514,14 @@ def _(my, rng):
     return my.bpe_encode([1, 1, 1, 1, 1, 2, 1, 1], [(1, 1), (256, 256), (257, 1), (1, 2)])
 
 
-@bpe_encode.check("nothing was learned; and the word that was passed stays as it was")
+@bpe_encode.check("no merges; and the given word is unchanged")
 def _(my, rng):
     word = [1, 2, 1, 2]
     return my.bpe_encode(word, []), my.bpe_encode(word, [(1, 2)]), word
 
 
 bpe_encode.wrong(
-    "The leftmost learned pair is joined. The one that was learned first goes first, wherever it stands.",
+    "The leftmost learned pair is joined. Join the pair that was learned first, wherever it occurs.",
     "min(held, key=number.get)",
     "held[0]",
 )
@@ -533,7 +536,7 @@ bpe_encode.wrong(
     "i for i",
 )
 bpe_encode.wrong(
-    "Only one merge is applied. Go on until the word holds no pair that was learned.",
+    "Only one merge is applied. Repeat until the word contains no learned pair.",
     body="""
     number = {pair: 256 + i for i, pair in enumerate(merges)}
     held = [pair for pair in zip(word, word[1:], strict=False) if pair in number]
@@ -551,12 +554,12 @@ perplexity_and_bits = lesson.exercise(
     hints=(
         "Which of the two is per token, and which per character?",
         (
-            "Perplexity undoes the logarithm of the mean. Bits are nats divided by ln 2; take the sum of the text, then "
-            "divide by its characters."
+            "Perplexity undoes the logarithm of the mean. Bits are nats divided by ln 2; "
+            "take the sum over the text, then divide by its characters."
         ),
         "np.exp(losses.mean()), and losses.sum() / np.log(2) / characters.",
     ),
-    why="Only per character (or per byte) can models with different tokens be compared.",
+    why="Models with different tokens can be compared only per character (or per byte).",
 )
 
 
@@ -581,12 +584,12 @@ perplexity_and_bits.wrong(
     "np.exp(losses.sum())",
 )
 perplexity_and_bits.wrong(
-    "These are nats per character. Divide by ln 2 to have bits.",
+    "These are nats per character. Divide by ln 2 to get bits.",
     "losses.sum() / np.log(2) / characters",
     "losses.sum() / characters",
 )
 perplexity_and_bits.wrong(
-    "These are bits per token: the mean loss in bits. Per character it is the sum over the text, divided by its characters.",
+    "These are bits per token. Bits per character are the sum over the text, divided by its characters.",
     "losses.sum() / np.log(2) / characters",
     "losses.mean() / np.log(2)",
 )

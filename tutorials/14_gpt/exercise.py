@@ -1,7 +1,7 @@
 """Exercises of lesson 14: GPT.
 
 Write each function where it says so; `python -m tutorials check 14` tests this file and explains.
-NumPy is all you need. V is the size of the vocabulary, T a length, H a number of heads, D the width of a head.
+NumPy is all you need. V is the size of the vocabulary, T a length, H a number of heads, D a head's width.
 """
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 def next_token_batch(data, starts, T):
     """Windows of a text, and the token that follows each token in them.
 
-    data: integers (N,);  starts: integers (B,), where the windows begin, each at most N - T - 1
-    ->  (inputs, labels), both integers (B, T): row b of inputs is the T tokens from starts[b] on; a label is the token right
-    after.
+    data: integers (N,);  starts: integers (B,), the beginnings of the windows, each at most N - T - 1
+    ->  (inputs, labels), both integers (B, T): row b of inputs is the T tokens from starts[b] on; a label is
+    the token right after its input.
     """
     # solution
     at = starts[:, None] + np.arange(T)
@@ -23,10 +23,10 @@ def next_token_batch(data, starts, T):
 def temperature_softmax(logits, temperature):
     """The distribution of the next token.
 
-    logits: (..., V), may hold -inf (impossible), but not only;  temperature: a number, 0 or more
-    ->  (..., V): the softmax of logits / temperature along the last axis. At temperature 0: 1 on the likeliest token, of
-    several equally likely ones on the first, and 0 elsewhere. Finite, and without a warning, for logits of 1e4 and for small
-    temperatures too.
+    logits: (..., V), some of them may be -inf (impossible);  temperature: a number from 0
+    ->  (..., V): the softmax of logits / temperature along the last axis. At temperature 0: 1 on the
+    likeliest token, the first of several equally likely ones, and 0 elsewhere. Finite, and without a warning,
+    for logits of 1e4 and for small temperatures too.
     """
     # solution
     if temperature == 0:
@@ -37,12 +37,12 @@ def temperature_softmax(logits, temperature):
 
 
 def truncate(p, top_k=None, top_p=None):
-    """Keep the likeliest tokens only; the others get 0, and what is left is divided by its sum.
+    """Keep only the likeliest tokens; the others get 0, and the rest is divided by its sum.
 
-    p: (V,), probabilities that sum to 1. Of equally likely tokens the lower number counts as likelier.
+    p: (V,), probabilities that sum to 1. Of equally likely tokens the lower id counts as likelier.
     top_k: keep the k likeliest (all, if there are no more than k);  None: all
-    top_p: then, of what top_k left (divided by its sum), keep the fewest likeliest whose probabilities together reach top_p,
-    at least one: a token stays if those likelier than it make up less than top_p;  None: all
+    top_p: divide the rest by its sum, then keep the fewest likeliest tokens whose probabilities together
+    reach top_p, at least one: a token stays if the likelier ones sum to less than top_p;  None: all
     ->  (V,), a new array that sums to 1
     """
     # solution
@@ -60,11 +60,12 @@ def truncate(p, top_k=None, top_p=None):
 
 
 def attention_step(q, k, v, keys, values):
-    """Attention of one new token to itself and to all before it, whose keys and values were kept.
+    """Attention of one new token to itself and to all tokens before it, with cached keys and values.
 
-    q, k, v: (H, D), of the new token in each head;  keys, values: (H, T, D), of the T tokens before it (T may be 0)
-    ->  (output (H, D), keys (H, T + 1, D), values (H, T + 1, D)): softmax of the scores divided by sqrt(D), times the values;
-    and the keys and values with the new token's at the end. The arrays that were passed are left as they were.
+    q, k, v: (H, D), of the new token in each head
+    keys, values: (H, T, D), of the T tokens before it (T may be 0)
+    ->  (output (H, D), keys (H, T + 1, D), values (H, T + 1, D)): softmax of the scores divided by sqrt(D),
+    times the values; and keys and values with the new token's at the end. The given arrays stay unchanged.
     """
     # solution
     keys = np.concatenate([keys, k[:, None]], 1)  # (H, T + 1, D)
@@ -77,11 +78,11 @@ def attention_step(q, k, v, keys, values):
 
 
 def bpe_merge(symbols, pair, new):
-    """Join a pair wherever it stands.
+    """Join every occurrence of a pair.
 
     symbols: a list of integers;  pair: a tuple of two;  new: an integer
-    ->  a new list in which `new` stands for each occurrence of the pair, found from the left: 1 1 1 with the pair (1, 1) is
-    new 1.
+    ->  a new list in which `new` replaces each occurrence of the pair, from the left: 1 1 1 with the pair
+    (1, 1) becomes new 1.
     """
     # solution
     out, i = [], 0
@@ -96,11 +97,11 @@ def bpe_merge(symbols, pair, new):
 def bpe_train(words, count):
     """Learn which pairs to join.
 
-    words: a list of lists of bytes (integers from 0 to 255); pairs are counted inside words only, each place of each word;
-    count: how many merges at most. Again and again the pair that occurs most often is joined in all words, as the symbol 256,
-    then 257, and so on; of several that occur equally often, the lowest pair (tuples compared as Python does). It ends early
-    if no pair occurs twice.
-    ->  the list of the pairs joined, in their order. The words that were passed are left as they were.
+    words: a list of lists of bytes (integers from 0 to 255); pairs are counted inside words only, each time
+    count: the largest number of merges
+    Each merge joins the most frequent pair in all words, as the symbol 256, then 257, and so on; of equally
+    frequent pairs the lowest (tuples compared as Python does). Ends early if no pair occurs twice.
+    ->  the list of the joined pairs, in their order. The given words stay unchanged.
     """
     # solution
     merges = []
@@ -119,11 +120,11 @@ def bpe_train(words, count):
 
 
 def bpe_encode(word, merges):
-    """Apply what was learned to a word.
+    """Apply the learned merges to a word.
 
-    word: a list of bytes;  merges: a list of pairs, in the order in which they were learned; merge i makes the symbol 256 + i
-    ->  a list of integers. Of the pairs that the word holds, the one that was learned first is joined, wherever it stands;
-    and again, until it holds none that was learned.
+    word: a list of bytes;  merges: a list of pairs, in the order learned; merge i makes the symbol 256 + i
+    ->  a list of integers. Joins every occurrence of the pair that was learned first, of those in the word;
+    repeats until the word contains no learned pair.
     """
     # solution
     number = {pair: 256 + i for i, pair in enumerate(merges)}
@@ -137,9 +138,9 @@ def bpe_encode(word, merges):
 def perplexity_and_bits(losses, characters):
     """The loss of a text in two units.
 
-    losses: (N,), -ln p of each of its tokens;  characters: how many characters these tokens are
-    ->  (perplexity, bits per character), two floats: e to the mean loss of a token; and the bits the whole text costs, per
-    character.
+    losses: (N,), -ln p of each of its tokens;  characters: the number of characters of these tokens
+    ->  (perplexity, bits per character), two floats: e to the mean loss of a token; and the bits of the whole
+    text, per character.
     """
     # solution
     return float(np.exp(losses.mean())), float(losses.sum() / np.log(2) / characters)

@@ -3,15 +3,15 @@
 #
 # *Reading: 45 minutes. Exercises: 70 minutes. Needs: lessons 05, 06, 09, 12, 13.*
 #
-# Take the decoder of lesson 13 and remove the source. What is left guesses the next token of a text, and nothing else. How far
-# does that go, how is a text drawn from the guesses, and what is a token?
+# Take the decoder of lesson 13 and remove the source. The rest guesses the next token of a text, and nothing
+# else. How far does that go, how is a text drawn from the guesses, and what is a token?
 #
 # **You will be able to:**
 #
 # - say why one pass over $T$ tokens trains $T$ predictions, and check that it does;
 # - train a small GPT, and judge its loss against $\ln V$ and against counting letters;
-# - sample with temperature, top-k and top-p, and say what each does to the distribution;
-# - write a KV cache, show that it changes no number, and count what it saves;
+# - sample with temperature, top-k and top-p, and explain the effect of each on the distribution;
+# - write a KV cache, show that it does not change the result, and count the FLOPs that it saves;
 # - train, apply and undo byte pair encoding.
 
 # %%
@@ -37,15 +37,15 @@ np.set_printoptions(precision=4, suppress=True)
 mg.manual_seed(0)
 
 # %% [markdown]
-# ## Intuition: a guess at every place
+# ## Intuition: a guess at every position
 #
-# Cover a text with a sheet of paper and uncover it letter by letter. Before each letter, guess. After `assignmen` you would bet
-# all you have on `t`; after a full stop you would spread your money. Somebody who bets well knows spelling, grammar and, for
-# the hardest letters, what the text is about. That is the whole training signal of a GPT (Radford et al. 2018, section 3.1): no
-# labels but the text itself.
+# Cover a text with a sheet of paper and uncover it letter by letter. Before each letter, guess. After
+# `assignmen` you would bet all you have on `t`; after a full stop you would spread your money. Somebody who
+# bets well knows spelling, grammar and, for the hardest letters, what the text is about. That is the whole
+# training signal of a GPT (Radford et al. 2018, section 3.1): no labels but the text itself.
 #
-# The text here is the prose of Python's own manual, which comes with Python: the paragraphs that are mostly letters, in lower
-# case.
+# The text here is the prose of Python's own manual, which comes with Python: the paragraphs that are mostly
+# letters, in lower case.
 
 # %%
 paragraphs = [" ".join(p.split()) for p in manual().split("\n\n") if len(p) > 80 and not p.startswith(" ")]
@@ -56,9 +56,7 @@ data = vocabulary.encode(text)
 cut = len(data) * 9 // 10
 train, test = data[:cut], data[cut:]
 V = len(vocabulary)
-print(
-    f"{len(text):,} characters, {V} different ones; the first nine tenths are learned from, the rest is only measured"
-)
+print(f"{len(text):,} characters, {V} different ones; nine tenths are for training, the last for testing")
 print(text[:160])
 
 # %% [markdown]
@@ -68,16 +66,17 @@ print(text[:160])
 #
 # $$p(t_1 \dots t_T) = \prod_{i=1}^{T} p(t_i \mid t_1 \dots t_{i-1}),$$
 #
-# so a model of the next token is a model of whole texts. The loss is the mean of what each guess costs,
+# so a model of the next token is a model of whole texts. The loss is the mean cost of a guess,
 #
 # $$L = -\frac1T \sum_{i=1}^{T} \ln p(t_i \mid t_{<i}),$$
 #
-# in nats per token. (Of a window that is cut out of a text, the first token is given, and the $T$ after it are asked for.) A
-# model that knows nothing gives each of the $V$ tokens $1/V$, and pays $\ln V$. The loss is measured in other units too:
-# $L / \ln 2$ is bits, and $e^L$ is the **perplexity**, the number of equally likely tokens it would be as unsure among.
+# in nats per token. (Of a window of a text, the first token is given, and the model is asked for the $T$
+# after it.) A model that knows nothing gives each of the $V$ tokens $1/V$, and pays $\ln V$. The loss has
+# other units too: $L / \ln 2$ is bits, and $e^L$ is the **perplexity**: the model is as unsure as between
+# $e^L$ equally likely tokens.
 #
-# The model (`models/gpt.py`; $C$ is `d_model`, tokens $(B, T)$): token and position embeddings, both learned, then blocks, then
-# a norm, then the embedding table $E$ again as output matrix:
+# The model (`models/gpt.py`; $C$ is `d_model`, tokens $(B, T)$): token and position embeddings, both learned,
+# then blocks, then a norm, then the embedding table $E$ again as output matrix:
 #
 # $$x = E[t] + P \quad (B, T, C) \qquad \mathrm{logits} = N(x) E^\top \quad (B, T, V)$$
 #
@@ -85,8 +84,8 @@ print(text[:160])
 #
 # $$x \leftarrow x + \mathrm{Att}_{\text{causal}}(N(x)) \qquad x \leftarrow x + \mathrm{MLP}(N(x)).$$
 #
-# Against lesson 13: no cross-attention, the norm stands *before* each sublayer (pre-norm, lesson 12), GELU instead of ReLU, and
-# one mask, the causal one (lesson 09).
+# Compared with lesson 13: no cross-attention, the norm *before* each sublayer (pre-norm, lesson 12), GELU
+# instead of ReLU, and one mask, the causal one (lesson 09).
 
 # %%
 model = GPT(V, d_model=96, num_heads=4, num_layers=2, max_len=32, dropout=0.0, init_std=96**-0.5)
@@ -100,9 +99,10 @@ print(f"{'all':5s} {'':17s} {sum(p.numel() for p in model.parameters()):7,d}")
 # Three tokens `a`, `b`, `c`, and a model that gives their logits as $z = (2, 1, 0)$.
 #
 # - **softmax**: $e^z = (7.389, 2.718, 1)$, their sum $11.107$, so $p = (0.6652, 0.2447, 0.0900)$.
-# - If `b` came next, it pays $-\ln 0.2447 = 1.4076$ nats, which are $2.0308$ bits. A model that knows nothing pays
-#   $\ln 3 = 1.0986$: to be surely wrong is worse than to know nothing.
-# - **temperature 0.5** doubles the logits: $e^{4}, e^2, e^0 = (54.598, 7.389, 1)$, $p = (0.8668, 0.1173, 0.0159)$.
+# - If `b` came next, it pays $-\ln 0.2447 = 1.4076$ nats, which are $2.0308$ bits. A model that knows nothing
+#   pays $\ln 3 = 1.0986$: being confidently wrong is worse than knowing nothing.
+# - **temperature 0.5** doubles the logits: $e^{4}, e^2, e^0 = (54.598, 7.389, 1)$, $p = (0.8668, 0.1173,
+#   0.0159)$.
 # - **temperature 2** halves them: $(2.718, 1.649, 1)$, $p = (0.5065, 0.3072, 0.1863)$.
 # - **top-k, $k = 2$**: `c` is dropped, and the rest is divided by $0.9100$: $(0.7311, 0.2689, 0)$.
 # - **top-p, $p = 0.6$**: `a` alone reaches 0.6: $(1, 0, 0)$. With $p = 0.7$ it does not, so `b` stays too.
@@ -130,26 +130,27 @@ print("softmax", p, "  cold", softmax(z / 0.5), "  hot", softmax(z / 2))
 # %% [markdown]
 # ## One pass, $T$ predictions
 #
-# A window of $T + 1$ tokens gives $T$ inputs and $T$ answers, each input's answer being the token after it. The shift is that
-# of lesson 13, and the causal mask sees to it that no place can look its answer up.
+# A window of $T + 1$ tokens gives $T$ inputs and $T$ answers; each input's answer is the token after it. The
+# shift is that of lesson 13, and the causal mask ensures that no position can see its answer.
 
 # %%
 x, y = windows(data, np.array([0]), 12)
 print("reads      ", list(vocabulary.decode(x[0])))
-print("should say ", list(vocabulary.decode(y[0])))
+print("answers    ", list(vocabulary.decode(y[0])))
 
 # %% [markdown]
 # ## Derivation: why that is the same as $T$ separate examples
 #
-# Let $\ell_i$ be the loss at place $i$. By the causal mask it depends on tokens $1 \dots i$ only. So it is the very number that
-# a pass over the prefix $t_1 \dots t_i$ alone would give at its last place. Hence for every parameter $\theta$
+# Let $\ell_i$ be the loss at position $i$. By the causal mask it depends on tokens $1 \dots i$ only. So it
+# equals the loss that a pass over the prefix $t_1 \dots t_i$ alone gives at its last position. Hence for
+# every parameter $\theta$
 #
 # $$\frac{\partial L}{\partial \theta} = \frac1T \sum_{i=1}^{T} \frac{\partial \ell_i}{\partial \theta},$$
 #
-# and each term is the gradient of the loss at the last place of the prefix $t_1 \dots t_i$.
+# and each term is the gradient of the loss at the last position of the prefix $t_1 \dots t_i$.
 #
-# One pass over $T$ tokens does the work of $T$ passes over $1 + 2 + \dots + T = T(T+1)/2$. Check it, on the gradient of
-# everything:
+# One pass over $T$ tokens does the work of $T$ passes over $1 + 2 + \dots + T = T(T+1)/2$ tokens. Check it,
+# on the gradient of every parameter:
 
 # %%
 mg.manual_seed(0)
@@ -161,13 +162,13 @@ def gradients(loss):
 
 
 once = gradients(F.cross_entropy(tiny(x)[0], y[0]))
-apart = [gradients(F.cross_entropy(tiny(x[:, : i + 1])[0, -1:], y[0, i : i + 1])) for i in range(12)]
-print("largest difference of", once.size, "derivatives:", np.abs(once - np.mean(apart, 0)).max())
-assert np.allclose(once, np.mean(apart, 0), atol=1e-12)
+separate = [gradients(F.cross_entropy(tiny(x[:, : i + 1])[0, -1:], y[0, i : i + 1])) for i in range(12)]
+print("largest difference of", once.size, "derivatives:", np.abs(once - np.mean(separate, 0)).max())
+assert np.allclose(once, np.mean(separate, 0), atol=1e-12)
 
 # %% [markdown]
-# Seen from the input, the same fact is a triangle: the loss at place $i$ has a gradient at the embedding of place $j$ only if
-# $j \le i$. Below, the norm of each of these gradients.
+# Seen from the input, the same fact is a triangle: the loss at position $i$ has a gradient at the embedding
+# of position $j$ only if $j \le i$. Below, the norm of each of these gradients.
 
 # %%
 leaf = (tiny.wte(x) + tiny.wpe(np.arange(12))).detach().requires_grad_()
@@ -187,26 +188,28 @@ axes.set_xticks(range(12), labels, family="monospace")
 axes.set_yticks(range(12), ["␣" if c == " " else c for c in vocabulary.decode(y[0])], family="monospace")
 axes.set(
     xlabel="token read",
-    ylabel="token to be said",
+    ylabel="token to predict",
     title="Each loss reaches only the tokens before its answer",
 )
 figure.colorbar(image, label="norm of the gradient")
 show(
     figure,
-    "The gradient of each place's loss at each token read: a lower triangle, since no place sees a later one.",
+    "The gradient of each position's loss at each token: a lower triangle, as no position sees a later one.",
 )
 
 # %% [markdown]
 # ## Derivation: one table, used twice
 #
-# $E$ turns tokens into vectors at the bottom and vectors into logits at the top. With $h = f(E[t])$ and
+# $E$ converts tokens to vectors at the bottom and vectors to logits at the top. With $h = f(E[t])$ and
 # $\mathrm{logits} = h E^\top$, and $G$ the gradient of the logits $(T, V)$:
 #
-# - as output matrix, $dE = G^\top h$, of shape $(V, C)$: every row gets something, since every token has a logit;
-# - at the input, with $dx$ the gradient that arrives at $x = E[t]$: row $v$ gets the sum of $dx_i$ over all places $i$ with
-#   $t_i = v$.
+# - as output matrix, $dE = G^\top h$, of shape $(V, C)$: every row gets a gradient, since every token has a
+#   logit;
+# - at the input, with $dx$ the gradient that arrives at $x = E[t]$: row $v$ gets the sum of $dx_i$ over all
+#   positions $i$ with $t_i = v$.
 #
-# Both are derivatives with respect to the same numbers, so they add. In NumPy, with $f(x) = x W$ between them:
+# Both are derivatives with respect to the same parameters, so they add up. In NumPy, with $f(x) = x W$
+# between them:
 
 # %%
 rng = np.random.default_rng(0)
@@ -241,10 +244,11 @@ print(
 # %% [markdown]
 # ## Training, and what the loss means
 #
-# Before training the loss is about $\ln V$: the first logits are small, so all tokens are about equally likely. (If a fresh
-# model's loss is far above, its first values are too wide.) Two more yardsticks, without any network: to know only how frequent
-# each character is, and to know it given the one before. Both are counted on the training part and measured on the rest (each
-# count begins at 1, so that nothing is impossible).
+# Before training the loss is about $\ln V$: the initial logits are small, so all tokens are about equally
+# likely. (If a fresh model's loss is far above, its initial values are too wide.) Two more yardsticks,
+# without any network: the frequency of each character, and its frequency after the character before it. Both
+# are counted on the training part and measured on the rest (each count begins at 1, so that nothing is
+# impossible).
 
 # %%
 single = np.bincount(train, minlength=V) + 1.0
@@ -291,24 +295,25 @@ for (name, nats), style in zip(yardsticks.items(), (":", "--", "-."), strict=Tru
 axes.set(xlabel="step", ylabel="loss on the test part (nats per character)", ylim=(0, None))
 axes.set_title("It starts at ln V, learns letters, then pairs, then more than pairs")
 axes.legend()
-show(figure, "The test loss of a small GPT against what can be had by counting characters and pairs of them.")
+show(figure, "The test loss of a small GPT, compared with counting characters and pairs of characters.")
 model.eval()
 
 # %% [markdown]
-# Twenty seconds of a laptop's time, and it has left counting behind. `python -m minigrad.train text` takes minutes and reaches
-# 1.86 bits per character on the whole manual (README), which is another text than ours, with code in it: compare only what was
-# measured on the same.
+# After twenty seconds on a laptop the model is better than counting. `python -m minigrad.train text` takes
+# minutes and reaches 1.86 bits per character on the whole manual (README). That is a different text from
+# ours, with code in it: compare only losses on the same text.
 #
 # ## Sampling
 #
-# The model gives a distribution, and what you do with it is your choice.
+# The model gives a distribution; how you choose from it is up to you.
 #
-# - **Greedy**: always the likeliest. It is safe and soon goes round in circles: a loop is very likely, given that it has begun.
-# - **Temperature** $\tau$: softmax of $z / \tau$. As $\tau \to 0$ it becomes greedy, as $\tau \to \infty$ all tokens become
-#   equally likely.
+# - **Greedy**: always the likeliest. It is safe and soon repeats itself: a loop is very likely once it has
+#   begun.
+# - **Temperature** $\tau$: softmax of $z / \tau$. As $\tau \to 0$ it becomes greedy, as $\tau \to \infty$ all
+#   tokens become equally likely.
 # - **top-k** (Fan et al. 2018): only the $k$ likeliest, whatever their probabilities.
-# - **top-p** or nucleus (Holtzman et al. 2020): the fewest likeliest whose probabilities reach $p$. Where the model is sure
-#   that is one token, where it is not it is many.
+# - **top-p** or nucleus (Holtzman et al. 2020): the fewest likeliest whose probabilities reach $p$. If the
+#   model is sure, that is one token; if it is not, many.
 
 
 # %%
@@ -321,7 +326,7 @@ def top_k(p, k):
 
 def top_p(p, reach):
     order = np.argsort(-p, kind="stable")
-    before = np.cumsum(p[order]) - p[order]  # what the likelier ones make up together
+    before = np.cumsum(p[order]) - p[order]  # the sum of the likelier tokens
     out = np.zeros_like(p)
     keep = order[before < reach]  # the first always stays: nothing is before it
     out[keep] = p[keep]
@@ -332,14 +337,13 @@ for start in ("the assignmen", "the "):
     with mg.no_grad():
         p = softmax(model(vocabulary.encode(start)[None]).data[0, -1].astype(float))
     likeliest = {vocabulary.decode([i]): round(float(p[i]), 3) for i in np.argsort(-p)[:4]}
-    print(
-        f"{start!r:16s} {likeliest}   top-p 0.9 keeps {np.count_nonzero(top_p(p, 0.9))} of {np.count_nonzero(top_k(p, V))}"
-    )
+    count = np.count_nonzero(top_p(p, 0.9))
+    print(f"{start!r:16s} {likeliest}   top-p 0.9 keeps {count} of {np.count_nonzero(top_k(p, V))}")
 
 
 # %%
 def write(start, length, choose, rng):
-    """Token after token; `choose` turns the last place's logits into probabilities."""
+    """Write token by token; `choose` converts the last position's logits to probabilities."""
     tokens = list(vocabulary.encode(start))
     for _ in range(length):
         with mg.no_grad():
@@ -361,9 +365,9 @@ for name, choose in ways.items():
     print(f"{name:16s} {write('the value of ', 90, choose, np.random.default_rng(1))!r}")
 
 # %% [markdown]
-# Words of the manual, or nearly, and no sense: that much can be had in twenty seconds. The same in minigrad is
-# `models/decoding.py`: `Sampler` holds these choices (temperature first, then top-k, then top-p), `generate` and `stream` write
-# with it.
+# Words of the manual, or nearly, and no sense: twenty seconds of training get that far. The same in minigrad
+# is `models/decoding.py`: `Sampler` applies these choices (temperature first, then top-k, then top-p),
+# `generate` and `stream` write with it.
 
 # %%
 start = vocabulary.encode("the value of ")
@@ -373,17 +377,17 @@ print(repr(written))
 assert "the value of " + written == write("the value of ", 60, ways["greedy"], rng)
 
 # %% [markdown]
-# ## KV cache: computing only what is new
+# ## KV cache: computing only the new token
 #
-# `write` runs the whole model over all tokens for each new one. But look at what changes when a token is appended: by the
-# causal mask, *nothing* at the earlier places. Their keys and values in each layer are the same as before, and their outputs
-# are not asked for again. So keep keys and values, compute query, key and value of the new token only, and let its query look
-# at all keys. No mask is needed: a single newest token may see everything that is there.
+# `write` runs the whole model over all tokens for each new one. But appending a token changes, by the causal
+# mask, *nothing* at the earlier positions. Their keys and values in each layer are the same as before, and
+# their outputs are not needed again. So keep keys and values, compute query, key and value of the new token
+# only, and let its query attend to all keys. No mask is needed: the newest token may see all tokens.
 
 
 # %%
 def attention_step(q, k, v, keys, values):
-    """q, k, v (H, D) of a new token; keys, values (H, T, D) of those before -> its output (H, D), and both with one more."""
+    """q, k, v (H, D) of a new token; keys, values (H, T, D) before it -> output (H, D), both longer by one."""
     keys = np.concatenate([keys, k[:, None]], 1)  # (H, T + 1, D)
     values = np.concatenate([values, v[:, None]], 1)
     scores = (keys @ q[:, :, None])[..., 0] / math.sqrt(q.shape[-1])  # (H, T + 1)
@@ -396,11 +400,11 @@ keys = values = np.zeros((2, 0, 4))
 for t in range(6):
     out, keys, values = attention_step(q[:, t], k[:, t], v[:, t], keys, values)
     assert np.allclose(out, whole[:, t])  # at every position
-print("one token at a time gives what all at once gives, at each of the 6 positions")
+print("one token at a time gives the same as all at once, at each of the 6 positions")
 
 # %% [markdown]
-# The whole model, with `new_cache()`: fed token by token, position by position, up to the edge of its context. And what it
-# costs: FLOPs counted by the trace (lesson 13) for 32 tokens written one after another.
+# The whole model, with `new_cache()`: it reads token by token up to the edge of its context. And its cost:
+# FLOPs counted by the trace (lesson 13) for 32 tokens written one after another.
 
 # %%
 tokens = test[None, :32]
@@ -417,23 +421,24 @@ with mg.no_grad():
 print(f"the 32nd token: {without[-1] / 1e6:.2f} M FLOPs without, {with_cache[-1] / 1e6:.2f} M with the cache")
 times = sum(without) / sum(with_cache)
 print(
-    f"all 32:         {sum(without) / 1e6:.0f} M without, {sum(with_cache) / 1e6:.1f} M with: {times:.0f} times less"
+    f"all 32:         {sum(without) / 1e6:.0f} M without, {sum(with_cache) / 1e6:.1f} M with: "
+    f"{times:.0f} times less"
 )
 assert sum(without) > 12 * sum(with_cache)
 
 # %% [markdown]
-# Without a cache the $t$-th token costs about $t$ times what it costs with one, so $T$ tokens cost about $T/2$ times as much.
-# What is paid for it is memory: $2 \cdot \text{layers} \cdot T \cdot C$ numbers for each text (lesson 16 counts it for large
-# models).
+# Without a cache the $t$-th token costs about $t$ times what it costs with one, so $T$ tokens cost about
+# $T/2$ times as much. The price is memory: $2 \cdot \text{layers} \cdot T \cdot C$ elements for each text
+# (lesson 16 counts it for large models).
 #
 # ## Edge cases
 #
-# - **The context's edge.** There are `max_len` positions, and a longer input is refused. To write on, drop the oldest tokens
-#   and move the rest to positions $0 \dots T-1$, as `write` does with `tokens[-32:]`. Then what was cached is worthless: it was
-#   computed at other positions. `decoding.Prompts` says and does so.
-# - **Temperature 0** would divide by 0; it means greedy. **top-k above $V$** keeps everything. **top-p** always keeps the
-#   likeliest.
-# - **A single token** is a text: it has been given, so nothing is predicted but what follows it.
+# - **The context's edge.** There are `max_len` positions, and a longer input is refused. To continue, drop
+#   the oldest tokens and move the rest to positions $0 \dots T-1$, as `write` does with `tokens[-32:]`. Then
+#   the cache is worthless: it was computed at other positions. `decoding.Prompts` does so.
+# - **Temperature 0** would divide by 0; it means greedy. **top-k above $V$** keeps everything. **top-p**
+#   always keeps the likeliest.
+# - **A single token** is a text: it is given, so only the token after it is predicted.
 
 # %%
 try:
@@ -449,20 +454,22 @@ print(model(test[None, :1]).shape)
 # %% [markdown]
 # ## What is a token? Byte pair encoding
 #
-# Characters make long sequences, and attention pays for length by its square. Whole words make a vocabulary that never ends,
-# and every unknown word is lost. **Byte pair encoding** (Sennrich et al. 2016; on bytes as in GPT-2, Radford et al. 2019,
-# section 2.2) is in between and is learned: begin with the 256 bytes as symbols; count which two symbols stand side by side
-# most often; join these two everywhere, as a new symbol; repeat.
+# Characters make long sequences, and attention's cost is quadratic in the length. Whole words make a
+# vocabulary that never ends, and every unknown word is lost. **Byte pair encoding** (Sennrich et al. 2016; on
+# bytes as in GPT-2, Radford et al. 2019, section 2.2) is in between and is learned: begin with the 256 bytes
+# as symbols; find the most frequent pair of neighbouring symbols; join this pair everywhere, as a new symbol;
+# repeat.
 #
-# By hand, on the words `low lower lowest` (the blank belongs to the word behind it, and nothing is joined over a word's
-# beginning):
+# By hand, on the words `low lower lowest` (a space belongs to the word after it, and nothing is joined across
+# a word's beginning):
 #
-# 1. `l o` occurs 3 times, `o w` 3 times, `w e` twice, `␣ l` twice, `e r`, `e s`, `s t` once. Of the two with 3, the one with
-#    the lower numbers is taken (any rule will do, but it must be a rule): `l` is byte 108, `o` is 111, so `l o` → **256**.
+# 1. `l o` occurs 3 times, `o w` 3 times, `w e` twice, `␣ l` twice, `e r`, `e s`, `s t` once. Of the two with
+#    3, take the lower pair (any rule will do, but it must be a rule): `l` is byte 108, `o` is 111, so `l o` →
+#    **256**.
 # 2. Now `lo w` occurs 3 times, and becomes **257**.
-# 3. `low e` (257, 101) and `␣ low` (32, 257) occur twice each. The lower pair is (32, 257): it becomes **258**. Then 258 and `e`
-#    (258, 101) become **259**.
-# 4. Nothing occurs twice any more, so it ends.
+# 3. `low e` (257, 101) and `␣ low` (32, 257) occur twice each. The lower pair is (32, 257): it becomes
+#    **258**. Then 258 and `e` (258, 101) become **259**.
+# 4. No pair occurs twice any more, so it ends.
 
 
 # %%
@@ -492,9 +499,9 @@ assert (
 )
 
 # %% [markdown]
-# To **encode** a new text, replay the merges: among the pairs it holds, join the one learned *first*, until none is left. Not
-# the most frequent in this text, and not from left to right: a symbol can only be made of symbols that were made before it. To
-# **decode**, write out the bytes of each symbol.
+# To **encode** a new text, replay the merges: of the pairs in it, join the one learned *first*, until none is
+# left. Not the most frequent in this text, and not from left to right: a symbol can only consist of symbols
+# that were made before it. To **decode**, write out the bytes of each symbol.
 
 # %%
 bpe = BPE.train("low lower lowest", 256 + 4)
@@ -504,8 +511,8 @@ for word in ("low", " slow", " lowest", "été"):
     assert bpe.decode(numbers) == word
 
 # %% [markdown]
-# Bytes cost something too: `é` is two bytes in UTF-8, and if no merge joins them, two tokens, neither of which is a character.
-# But nothing is unknown. On our text, with the training part's merges:
+# Bytes have a price too: `é` is two bytes in UTF-8, and if no merge joins them, two tokens, neither of them a
+# character. But nothing is unknown. On our text, with the training part's merges:
 
 # %%
 learned = BPE.train(vocabulary.decode(train), 512)
@@ -517,19 +524,19 @@ print(f"{ratio:.2f} characters to a token in the test part: a context of 32 reac
 assert learned.decode(learned.encode(in_test)) == in_test and ratio > 1.8
 
 # %% [markdown]
-# Losses per *token* of two vocabularies cannot be compared: a longer token is harder to guess. Bits per *character* can: the
-# loss in bits, times tokens, divided by characters. With the default run's settings characters reach 1.86 and 512 symbols 1.76
-# bits per character of the manual (README).
+# Losses per *token* of two vocabularies cannot be compared: a longer token is harder to guess. Bits per
+# *character* can: the loss in bits, times tokens, divided by characters. With the default run's settings
+# characters reach 1.86 and 512 symbols 1.76 bits per character of the manual (README).
 #
 # ## Pitfalls
 #
-# **Shifting twice, or not at all.** `windows` already gives answers shifted by one. Shift again and the model learns to guess
-# the token after next. Without a shift, it may look at its answer (lesson 13 shows what comes of it).
+# **Shifting twice, or not at all.** `windows` already gives answers shifted by one. Shift again and the model
+# learns to guess the token after next. Without a shift, it can see its answer (lesson 13 shows the result).
 #
 # **Losses per token compared across vocabularies.** See above.
 #
-# **The order of temperature, top-k and top-p.** They do not commute. Temperature first, then the cut, is the usual order and
-# ours; after it top-p keeps another set:
+# **The order of temperature, top-k and top-p.** They do not commute. Temperature first, then the cut, is the
+# usual order and ours; the temperature changes the set that top-p keeps:
 
 # %%
 p, cold = softmax(z), softmax(z / 0.5)
@@ -537,11 +544,12 @@ print("top-p 0.7 of p:", top_p(p, 0.7), "  of p at temperature 0.5:", top_p(cold
 assert np.count_nonzero(top_p(p, 0.7)) == 2 and np.count_nonzero(top_p(cold, 0.7)) == 1
 
 # %% [markdown]
-# **A causal mask from the wrong corner.** With a cache, two new tokens after three old ones ask 2 queries of 5 keys. The last
-# query sees all: the triangle is aligned at the *bottom right* (lesson 09). Aligned at the top left it would hide the past from
-# the present.
+# **A causal mask from the wrong corner.** With a cache, two new tokens after three old ones give 2 queries
+# and 5 keys. The last query sees all keys: the triangle is aligned at the *bottom right* (lesson 09). Aligned
+# at the top left it would hide the past from the present.
 #
-# **A cache that is used for another text.** It holds *that* text. A new prompt needs a new cache, as here:
+# **A cache that is used for another text.** It contains *its own* text. A new prompt needs a new cache, as
+# here:
 
 # %%
 with mg.no_grad():
@@ -553,13 +561,13 @@ print("with a used cache the logits differ by", np.abs(stale - fresh).max().roun
 assert np.abs(stale - fresh).max() > 0.1
 
 # %% [markdown]
-# **Judging by the training loss.** A small text is soon known by heart. Keep a part apart, measure there, and stop when it no
-# longer falls.
+# **Judging by the training loss.** A model soon overfits a small text. Hold out a part, measure the loss
+# there, and stop when it no longer falls.
 #
 # ## Practice questions
 
 # %% [markdown]
-# ### Q1. A fresh GPT over 50,257 tokens: which loss do you expect at the first step?
+# ### Q1. An untrained GPT over 50,257 tokens: which loss do you expect at the first step?
 #
 # <details><summary>Answer</summary>
 #
@@ -573,12 +581,12 @@ assert round(math.log(50257), 2) == 10.82
 print(math.log(50257))
 
 # %% [markdown]
-# ### Q2. A batch of 24 windows of 32: how many predictions does a step train, and how many prefixes would be the same?
+# ### Q2. A batch of 24 windows of 32: how many predictions does a step train, and how many prefixes equal it?
 #
 # <details><summary>Answer</summary>
 #
-# $24 \cdot 32 = 768$ of each: 768 predictions, and as many prefixes, together $24 \cdot 32 \cdot 33 / 2 = 12{,}672$ tokens
-# instead of 768.
+# $24 \cdot 32 = 768$ of each: 768 predictions, and 768 prefixes with $24 \cdot 32 \cdot 33 / 2 = 12{,}672$
+# tokens together instead of 768.
 #
 # </details>
 
@@ -592,8 +600,8 @@ print(768, 12_672)
 #
 # <details><summary>Answer</summary>
 #
-# Top-k: the first two, $0.5/0.7 = 0.714$ and $0.2/0.7 = 0.286$. Top-p: 0.5 and 0.7 are not enough, 0.85 is, so three: $0.588$,
-# $0.235$, $0.176$.
+# Top-k: the first two, $0.5/0.7 = 0.714$ and $0.2/0.7 = 0.286$. Top-p: 0.5 and 0.7 are not enough, 0.85 is,
+# so three: $0.588$, $0.235$, $0.176$.
 #
 # </details>
 
@@ -609,7 +617,8 @@ print(top_k(p, 2), top_p(p, 0.8))
 #
 # <details><summary>Answer</summary>
 #
-# Perplexity $e^{1.2} = 3.32$ per token. $1.2 / \ln 2 = 1.731$ bits per token, divided by 2.5: $0.692$ bits per character.
+# Perplexity $e^{1.2} = 3.32$ per token. $1.2 / \ln 2 = 1.731$ bits per token, divided by 2.5: $0.692$ bits
+# per character.
 #
 # </details>
 
@@ -627,8 +636,9 @@ print(math.exp(1.2), 1.2 / math.log(2) / 2.5)
 #
 # <details><summary>Answer</summary>
 #
-# No, no, yes. Dividing by $\tau > 0$ keeps the order, so the likeliest and the $k$ likeliest stay. How many reach $p$ depends
-# on the probabilities: for logits $(2, 1, 0)$ and $p = 0.7$ two tokens at temperature 1, one at 0.5.
+# No, no, yes. Dividing by $\tau > 0$ keeps the order, so the likeliest and the $k$ likeliest stay. How many
+# reach $p$ depends on the probabilities: for logits $(2, 1, 0)$ and $p = 0.7$ two tokens at temperature 1,
+# one at 0.5.
 #
 # </details>
 
@@ -639,12 +649,12 @@ assert [int(np.count_nonzero(top_p(softmax(z / t), 0.7))) for t in (0.5, 1)] == 
 print(*(np.count_nonzero(top_p(softmax(z / t), 0.7)) for t in (0.5, 1)), "tokens")
 
 # %% [markdown]
-# ### Q6. What does the KV cache of our model hold for one text of 32 characters, and how many bytes are that in float32?
+# ### Q6. What does our model's KV cache contain for 32 characters, and how many bytes are that in float32?
 #
 # <details><summary>Answer</summary>
 #
-# Keys and values, in 2 layers, for 32 tokens, 96 numbers each: $2 \cdot 2 \cdot 32 \cdot 96 = 12{,}288$ numbers, $49{,}152$
-# bytes.
+# Keys and values, in 2 layers, for 32 tokens, 96 elements each: $2 \cdot 2 \cdot 32 \cdot 96 = 12{,}288$
+# elements, $49{,}152$ bytes.
 #
 # </details>
 
@@ -658,12 +668,12 @@ assert sum(layer.k.nbytes + layer.v.nbytes for layer in cache) == 49_152
 print(sum(layer.k.nbytes + layer.v.nbytes for layer in cache), "bytes")
 
 # %% [markdown]
-# ### Q7. `aaaa`, and the pair `a a` is joined. What comes out, and how often did the pair occur?
+# ### Q7. Join the pair `a a` in `aaaa`. What is the result, and how often did the pair occur?
 #
 # <details><summary>Answer</summary>
 #
-# It is counted 3 times (places 0-1, 1-2, 2-3), but they overlap: joining from the left makes two symbols of four. Of `aaa` it
-# makes one, and an `a` is left.
+# It is counted 3 times (positions 0-1, 1-2, 2-3), but they overlap: joining from the left makes two symbols
+# of four. From `aaa` it makes one, and an `a` remains.
 #
 # </details>
 
@@ -676,25 +686,28 @@ print(joined([97] * 4, (97, 97), 256), joined([97] * 3, (97, 97), 256))
 # %% [markdown]
 # ## What was left out
 #
-# Beam search, which suits translation better than free writing (`models/decoding.py`). The penalty on repetition (Keskar et al.
-# 2019; `Sampler` has it). Dropout, which a larger model on a small text needs. Llama's changes: RMSNorm, rotary positions,
-# SwiGLU, grouped heads (`models/llama.py`, lessons 10 to 12). How GPT-2's published weights are loaded (`from_gpt2_state` in
-# `models/gpt.py`). How `BPE.train` finds the same merges without counting all pairs anew each time (`learn` in
-# `minigrad/data/bpe.py`). Everything that makes an assistant out of a language model.
+# Beam search, which suits translation better than free writing (`models/decoding.py`). The penalty on
+# repetition (Keskar et al. 2019; `Sampler` has it). Dropout, which a larger model on a small text needs.
+# Llama's changes: RMSNorm, rotary positions, SwiGLU, grouped heads (`models/llama.py`, lessons 10 to 12).
+# Loading GPT-2's published weights (`from_gpt2_state` in `models/gpt.py`). How `BPE.train` finds the same
+# merges without recounting all pairs each time (`learn` in `minigrad/data/bpe.py`). Everything that makes an
+# assistant out of a language model.
 #
 # ## Sources
 #
-# - Radford et al. 2018, *Improving Language Understanding by Generative Pre-Training*; 2019, *Language Models are Unsupervised
-#   Multitask Learners* (sections 2.2 and 2.3: bytes, pre-norm, the scaled first values).
-# - Press and Wolf 2017, *Using the Output Embedding to Improve Language Models*: one table for input and output.
+# - Radford et al. 2018, *Improving Language Understanding by Generative Pre-Training*; 2019, *Language Models
+#   are Unsupervised Multitask Learners* (sections 2.2 and 2.3: bytes, pre-norm, the scaled initial values).
+# - Press and Wolf 2017, *Using the Output Embedding to Improve Language Models*: one table for input and
+#   output.
 # - Fan, Lewis and Dauphin 2018, *Hierarchical Neural Story Generation*, section 5: top-k.
 # - Holtzman et al. 2020, *The Curious Case of Neural Text Degeneration*: greedy loops, nucleus sampling.
-# - Sennrich, Haddow and Birch 2016, *Neural Machine Translation of Rare Words with Subword Units*: byte pair encoding of words.
+# - Sennrich, Haddow and Birch 2016, *Neural Machine Translation of Rare Words with Subword Units*: byte pair
+#   encoding of words.
 # - The shape of the training recipe follows nanoGPT (github.com/karpathy/nanoGPT).
 #
 # ## Exercises
 #
-# You will write the batch, the temperature and the two cuts, one step of attention with a cache, byte pair encoding in three
-# functions, and the units of the loss.
+# You will write the batch, the temperature and the two cuts, one step of attention with a cache, byte pair
+# encoding in three functions, and the units of the loss.
 #
 #     python -m tutorials start 14
