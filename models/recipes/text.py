@@ -25,10 +25,9 @@ from minigrad.training.recipe import Recipe
 from models import decoding
 from models.gpt import GPT
 
-SHOWN = 24  # at most so many new tokens in the attention picture
-TESTED = (
-    1 << 18
-)  # at most so many tokens in the final test: from a longer validation text, windows spread over it
+SHOWN = 24  # new tokens in the attention picture, at most
+# tokens in the final test, at most: windows spread over a longer validation text
+TESTED = 1 << 18
 
 
 def manual():
@@ -139,10 +138,10 @@ class Text(Recipe):
         return self._order.batch(step, self.settings["batch_size"])
 
     def _round(self, rng, count):
-        """From places in a round to where windows begin."""
+        """A function from positions in an epoch to the starts of windows."""
         T = self.settings["context"]
         first, order = rng.integers(T), permutation(rng, count)
-        return lambda places: first + T * order(places)
+        return lambda positions: first + T * order(positions)
 
     def loss(self, model, batch):
         tokens, following = batch
