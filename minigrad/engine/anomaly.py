@@ -1,7 +1,7 @@
-"""detect_anomaly: name the first op that made a NaN or an inf, forward or backward, and the line that called it.
+"""detect_anomaly: name the first op that made a NaN or an inf, forward or backward, and the calling line.
 
-Also catches writes into raw arrays (`x.data[0] = 1`), which no counter sees, by checksums. Slow: for looking, not for training.
-Knows what a node is; nothing of rules.
+Checksums also catch writes into raw arrays (`x.data[0] = 1`), which no counter sees. Slow: for debugging, not
+for training.
 """
 
 import os
@@ -17,23 +17,28 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class AnomalyError(RuntimeError):
-    """A NaN or an inf, or an array changed behind the engine's back; the sentence names op and line.
+    """A NaN or an inf, or an array changed behind the engine's back. The message names the op and the line.
 
-    op   its name       module   the nn.Module that was running, None outside of all       backward   was it in the reverse pass?
+    op        the name of the op
+    module    the nn.Module that was running, None outside all modules
+    backward  was it in the reverse pass?
     """
 
-    def __init__(self, sentence, op=None, module=None, backward=True):
-        super().__init__(sentence)
+    def __init__(self, message, op=None, module=None, backward=True):
+        super().__init__(message)
         self.op, self.module, self.backward = op, module, backward
 
 
 def detect_anomaly():
-    """`with detect_anomaly():` around forward and backward: an error at the first op that makes a NaN or inf out of finite numbers."""
+    """Raise AnomalyError at the first op that makes a NaN or inf out of finite numbers.
+
+    Write `with detect_anomaly():` around forward and backward.
+    """
     return Mode(tracing, _watch)
 
 
 def _watch(fun, arrays, out):
-    """Called with every value as it is computed."""
+    """Check a value that has just been computed, and note in its node where that was."""
     trace = Trace(out.node)
     if not _finite(out.data) and all(_finite(a) for a in arrays):
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(out.data))[0])
@@ -41,20 +46,21 @@ def _watch(fun, arrays, out):
             f"{np.broadcast_to(a, out.shape)[index]:.6g}" for a in arrays if _fits(a, out.shape)
         )
         raise AnomalyError(
-            f"{name_of(fun)} made {_kind(out.data)} at index {index} out of finite numbers{f' ({given})' if given else ''}. {trace.where()}",
+            f"{name_of(fun)} made {_kind(out.data)} at index {index} out of finite numbers"
+            f"{f' ({given})' if given else ''}. {trace.where()}",
             name_of(fun),
             current_module.get(),
             backward=False,
         )
     if out.node is not None:
         out.node.trace = trace
-        # one of several values: their function's node is watched too
+        # out is one of several values: note it in the node of the function too
         if out.node.fun is take_item and out.node.args[0].trace is None:
             out.node.args[0].trace = Trace(out.node.args[0])
 
 
 class Trace:
-    """Where a value was made, and the checksums of what its rule will read."""
+    """The line that made a value, and checksums of the arrays that its rule will read."""
 
     def __init__(self, node):
         self.line = _calling_line()
@@ -62,25 +68,27 @@ class Trace:
 
     @staticmethod
     def _read(node):
-        """What the rules may read: the arrays of the arguments that were kept, and the value if it was."""
+        """List what the rules may read: the arrays of the arguments kept, and the value if it was kept."""
         values = node.y if type(node.y) is tuple else (node.y,)
         return [arg.data for arg in node.args if isinstance(arg, Value)] + [*values]
 
     def where(self):
-        """A sentence that names the line."""
+        """Say which line called the op."""
         if self.line is None:
             return "The line that called it is not known."
-        return f"It was called in {self.line.filename}, line {self.line.lineno}: {(self.line.line or '').strip()}"
+        source = (self.line.line or "").strip()
+        return f"It was called in {self.line.filename}, line {self.line.lineno}: {source}"
 
     def check_arrays(self, node):
-        """Refuse to differentiate what has been changed since, even behind the engine's back."""
+        """Raise AnomalyError if an array that the rule reads has changed, even behind the engine's back."""
         if [_checksum(a) for a in self._read(node)] != self.sums:
             raise AnomalyError(
-                f"An array that backward of {node.name} reads was written into after it was used (through .data or a NumPy view). {self.where()}"
+                f"An array that backward of {node.name} reads was written into after it was used "
+                f"(through .data or a NumPy view). {self.where()}"
             )
 
     def check_gradient(self, node, g, gradient):
-        """Refuse a gradient that is not finite, made from one that was."""
+        """Raise AnomalyError if a gradient is not finite although it was made from a finite one."""
         g, gradient = _arrays_in(g), _arrays_in(gradient)
         if all(map(_finite, g)) and not all(map(_finite, gradient)):
             bad = next(a for a in gradient if not _finite(a))
@@ -92,7 +100,7 @@ class Trace:
 
 
 def _arrays_in(gradient):
-    """The arrays of a gradient: one, or those of a tuple that are there."""
+    """List the arrays of a gradient: one, or those in a tuple that are not None."""
     parts = gradient if type(gradient) is tuple else (gradient,)
     return [part.data if isinstance(part, Value) else part for part in parts if part is not None]
 
@@ -122,7 +130,7 @@ def _checksum(array):
 
 
 def _calling_line():
-    """The innermost line outside the engine."""
+    """Find the innermost line outside minigrad."""
     for frame in reversed(traceback.extract_stack(limit=40)):
         if os.path.dirname(os.path.abspath(frame.filename)) != _HERE and not frame.filename.startswith(
             _HERE + os.sep

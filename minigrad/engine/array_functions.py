@@ -1,8 +1,8 @@
-"""The functions NumPy lacks, on plain arrays. Knows nothing of tensors or gradients; rules.py gives each of these its rule.
+"""Functions that NumPy lacks, on plain arrays. rules.py gives each of them its rule.
 
-`dispatched` lets them speak the protocol that NumPy's own functions speak (`__array_function__`, NEP 18): given arrays they
-compute; given something that brings its own meaning, such as a Tensor, they hand the call over to it. That is why a rule
-in rules.py may call them on arrays and on Tensors alike.
+`dispatched` makes them follow the protocol of NumPy's own functions (`__array_function__`, NEP 18): they
+compute with arrays, and pass the call on to an argument that handles it itself, such as a Tensor. That is why
+a rule in rules.py may call them on arrays and on Tensors alike.
 """
 
 import functools
@@ -17,29 +17,29 @@ _default = [float32]
 
 
 def dispatched(fun):
-    """Make `fun` ask its arguments, as NumPy's functions do, whether one of them wants to handle the call."""
+    """Make `fun` pass its calls on to an argument with `__array_function__`, as NumPy's functions do."""
 
     @functools.wraps(fun)
-    def handed_over(*args, **kwargs):
+    def dispatch(*args, **kwargs):
         for arg in args:
             handler = getattr(arg, "__array_function__", None)
             if handler is not None and not isinstance(arg, np.ndarray):
-                return handler(handed_over, (type(arg),), args, kwargs)
+                return handler(dispatch, (type(arg),), args, kwargs)
         return fun(*args, **kwargs)
 
-    return handed_over
+    return dispatch
 
 
 # ---------------------------------------------------------------- dtypes
 
 
 def get_default_dtype():
-    """The dtype of tensors made from Python floats, and of integer / integer: float32 unless set otherwise."""
+    """Return the dtype of tensors made from Python floats, and of integer / integer: float32 unless set."""
     return _default[0]
 
 
 def set_default_dtype(dtype):
-    """Make `dtype` (float32 or float64) what Python floats become."""
+    """Set the dtype that Python floats become: float32 or float64."""
     dtype = np.dtype(dtype)
     if dtype not in (float32, float64):
         raise TypeError(f"The default dtype can be float32 or float64, got {dtype}.")
@@ -47,9 +47,10 @@ def set_default_dtype(dtype):
 
 
 def as_array(x, dtype=None):
-    """x, a number, nested lists or an array, as an array. Python floats become the default dtype; an array keeps its own.
+    """Convert x (a number, nested lists or an array) to an array. Python floats become the default dtype.
 
-    Raises ValueError for rows of unequal length, TypeError for what is neither a float, an integer nor a boolean.
+    An array keeps its dtype. Raises ValueError if rows have unequal lengths, TypeError if an element is
+    neither a float, an integer nor a boolean.
     """
     try:
         array = np.asarray(_arrays_inside(x))
@@ -71,28 +72,28 @@ def _arrays_inside(x):
     return x.numpy() if hasattr(x, "numpy") else x
 
 
-# ---------------------------------------------------------------- moving numbers about
+# ---------------------------------------------------------------- moving elements
 
 
 @dispatched
 def getitem(x, index):
-    """x[index]: every basic, fancy and boolean form that NumPy knows."""
+    """x[index], in all of NumPy's basic, fancy and boolean forms."""
     return x[index]
 
 
 @dispatched
 def scatter_add(g, index, shape):
-    """Zeros of `shape` to which g is added at [index]; an index that occurs twice receives both. The adjoint of getitem."""
+    """Add g at [index] to zeros of `shape`, twice where an index occurs twice. The adjoint of getitem."""
     out = np.zeros(shape, g.dtype)
     if is_basic(index):
-        out[index] = g  # slices and single numbers cannot name a place twice
+        out[index] = g  # slices and integers select no position twice
     else:
         np.add.at(out, index, g)
     return out
 
 
 def is_basic(index):
-    """Whether `index` holds only whole numbers, slices, None and ... , so that x[index] is a view."""
+    """Check whether `index` has only integers, slices, None and ... in it, so that x[index] is a view."""
     parts = index if isinstance(index, tuple) else (index,)
     basic = (int, np.integer, slice, type(None), type(Ellipsis))
     return all(isinstance(part, basic) and not isinstance(part, (bool, np.bool_)) for part in parts)
@@ -100,13 +101,13 @@ def is_basic(index):
 
 @dispatched
 def concatenate(*xs, axis=0):
-    """np.concatenate, with the arrays as arguments of their own rather than in a list, so that each can have a gradient."""
+    """np.concatenate with each array as a separate argument, so that each can have a gradient."""
     return np.concatenate(xs, axis=axis)
 
 
 @dispatched
 def split(x, sizes, axis=0):
-    """x cut along an axis into pieces of the given lengths; a tuple."""
+    """Split x along an axis into pieces of the given lengths. Returns a tuple."""
     ends = itertools.accumulate(sizes)
     return tuple(
         x[(slice(None),) * axis + (slice(end - size, end),)] for size, end in zip(sizes, ends, strict=True)
@@ -115,16 +116,16 @@ def split(x, sizes, axis=0):
 
 @dispatched
 def cast(x, dtype):
-    """The same numbers as another dtype; always a new array."""
+    """Copy x to a new array of another dtype."""
     return np.array(x, dtype=dtype)
 
 
-# ---------------------------------------------------------------- of many numbers one
+# ---------------------------------------------------------------- reductions
 
 
 @dispatched
 def norm(x, axis=None, keepdims=False):
-    """The length of a vector: sqrt of the sum of squares. A function of its own for the sake of its slope at 0."""
+    """The length of a vector: sqrt of the sum of squares. A function of its own because of its slope at 0."""
     return np.sqrt(np.square(x).sum(axis=axis, keepdims=keepdims))
 
 
@@ -134,14 +135,14 @@ def logabsdet(x):
     return np.linalg.slogdet(x)[1]
 
 
-# ---------------------------------------------------------------- functions of one number
+# ---------------------------------------------------------------- elementwise functions
 
 
 @dispatched
 def quotient(x, y):
-    """x / y, and 0 wherever x is 0: what "nothing arrives, so nothing leaves" means where a slope is infinite (sqrt at 0)."""
-    nothing = x == 0
-    return np.where(nothing, 0, x) / np.where(nothing, 1, y)
+    """x / y, and 0 wherever x is 0: a gradient of 0 stays 0 where a slope is infinite (sqrt at 0)."""
+    zero = x == 0
+    return np.where(zero, 0, x) / np.where(zero, 1, y)
 
 
 @dispatched
@@ -167,8 +168,9 @@ def softplus(x):
 def erf(x):
     """The error function 2/sqrt(pi) * integral of exp(-t*t) from 0 to x, to about 1e-15.
 
-    W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969): one rational form for
-    |x| < 0.46875, two for its complement beyond. Computed in float64, returned in x's dtype.
+    W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969): one
+    rational function for |x| < 0.46875, two for the complement of erf beyond. Computed in float64, returned
+    in x's dtype.
     """
     x = np.asarray(x)
     out, beyond, tail = _erf_and_tail(x)
@@ -178,7 +180,7 @@ def erf(x):
 
 @dispatched
 def erfc(x):
-    """1 - erf(x), without losing the digits of a small difference: erfc(10) is 2e-45."""
+    """1 - erf(x) without cancellation: erfc(10) is 2e-45."""
     x = np.asarray(x)
     out, beyond, tail = _erf_and_tail(x)
     out = np.array(1 - out)
@@ -187,7 +189,7 @@ def erfc(x):
 
 
 def _erf_and_tail(x):
-    """erf(|x|) where |x| is small, as an array to be completed; where it is not; and erfc(|x|) there."""
+    """Compute erf(|x|), valid where |x| is small; a mask of the other elements; and erfc(|x|) at those."""
     z = np.array(np.abs(x), dtype=np.float64)
     small, beyond = np.minimum(z, 0.46875), z > 0.46875
     z = z[beyond]

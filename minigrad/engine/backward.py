@@ -1,6 +1,6 @@
-"""From a value back to what it was made of: backward, grad and hooks. Checks what is asked for and starts the reverse pass.
+"""backward, grad and hooks: check the arguments and start the reverse pass.
 
-Knows tensors and the engine's doors; the walking is reverse_pass.py's, the derivatives are rules.py's. Methods are attached to Tensor.
+reverse_pass.py walks the graph, and rules.py has the derivatives. The methods here are attached to Tensor.
 """
 
 import sys
@@ -16,12 +16,13 @@ from minigrad.modes import Mode, readable, recording
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False):
-    """The gradients of `outputs` with respect to `inputs`, as a tuple of Tensors; `.grad` fields are left alone.
+    """Return the gradients of `outputs` with respect to `inputs` as a tuple of Tensors. Changes no `.grad`.
 
-    outputs       a Tensor or several; scalars, unless grad_outputs gives a gradient of the same shape for each
+    outputs       a Tensor or several; scalars, unless grad_outputs has a gradient of the same shape for each
     inputs        a Tensor or several; leaves or computed values
-    create_graph  the gradients have a history of their own and can be differentiated again (the only door to that)
-    allow_unused  give None for an input that the outputs do not depend on, instead of an error
+    create_graph  record the gradients' own history, so that they can be differentiated again (the only way to
+                  that)
+    allow_unused  return None for an input that the outputs do not depend on, instead of raising RuntimeError
     """
     outputs, inputs = _listed(outputs), _listed(inputs)
     seeds = _listed(grad_outputs) if grad_outputs is not None else [None] * len(outputs)
@@ -29,20 +30,26 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         raise ValueError(f"grad got {len(outputs)} outputs but {len(seeds)} grad_outputs; give one for each.")
     for x in inputs:
         if not x._requires_grad:
-            raise RuntimeError(f"grad: an input of shape {x.shape} does not require a gradient. Call x.requires_grad_() before computing with it.")  # fmt: skip
+            raise RuntimeError(
+                f"grad: an input of shape {x.shape} does not require a gradient. "
+                "Call x.requires_grad_() before computing with it."
+            )
     keep = create_graph if retain_graph is None else retain_graph
     gradients = gradients_of(outputs, inputs, seeds, keep, create_graph)
     for x, gradient in zip(inputs, gradients):
         if gradient is None and not allow_unused:
-            raise RuntimeError(f"grad: an input of shape {x.shape} was not used to compute the outputs. Pass allow_unused=True to get None for it.")  # fmt: skip
+            raise RuntimeError(
+                f"grad: an input of shape {x.shape} was not used to compute the outputs. "
+                "Pass allow_unused=True to get None for it."
+            )
     for i in range(len(gradients)):
         g, gradients[i] = gradients[i], None
-        gradients[i] = g if g is None or isinstance(g, Tensor) else Tensor(own(g))
+        gradients[i] = g if g is None or isinstance(g, Tensor) else Tensor(private_copy(g))
     return tuple(gradients)
 
 
 def gradients_of(outputs, inputs, seeds, retain_graph, create_graph, run_hooks=True):
-    """The gradients of the inputs (arrays, or Tensors with a history), None where there is none."""
+    """Return the gradients of the inputs (arrays, or Tensors with a history), None where there is none."""
     keys = [_key(x) for x in inputs]
     with Mode(recording, create_graph):
         found = _reverse(
@@ -52,7 +59,7 @@ def gradients_of(outputs, inputs, seeds, retain_graph, create_graph, run_hooks=T
 
 
 def _reverse(outputs, seeds, wanted, retain_graph, history, run_hooks=True):
-    """Check the outputs, sow the seeds, run the reverse pass."""
+    """Check the outputs and run the reverse pass from the seeds."""
     pending = {}
     for output, seed in zip(outputs, seeds):
         if not output._requires_grad:
@@ -64,24 +71,29 @@ def _reverse(outputs, seeds, wanted, retain_graph, history, run_hooks=True):
     return pull_back(pending, wanted, retain_graph, history, run_hooks)
 
 
-def own(g):
-    """The gradient as its receiver's own, which may be written to: until here gradients are shared freely, so this is a copy,
-    unless the caller's name is all that holds it."""
-    alone = type(g) is np.ndarray and g.base is None and sys.getrefcount(g) <= ALONE
-    return g if alone else np.array(g)
+def private_copy(g):
+    """Return a gradient that its receiver may write to. A copy, because the reverse pass shares gradients.
+
+    Returns g itself if nothing but the caller's variable refers to it.
+    """
+    unshared = type(g) is np.ndarray and g.base is None and sys.getrefcount(g) <= UNSHARED
+    return g if unshared else np.array(g)
 
 
 def _count_of_one():
-    """What Python counts in `own` for an array that only the caller's name holds; versions of Python differ."""
+    """Return Python's count in `private_copy` for an array that only the caller's variable refers to.
+
+    Versions of Python differ in it.
+    """
     g = np.empty(0)
     return (lambda g: sys.getrefcount(g))(g)
 
 
-ALONE = _count_of_one()
+UNSHARED = _count_of_one()
 
 
 def seed_of(output, gradient):
-    """The gradient to start from: ones for a scalar, else what the caller gives, which must have the output's shape."""
+    """Return the gradient to start from: 1 for a scalar, else the caller's, of the output's shape."""
     if gradient is None:
         if output.data.size != 1:
             raise RuntimeError(errors.not_a_scalar(output))
@@ -95,7 +107,7 @@ def seed_of(output, gradient):
 
 
 def _key(tensor):
-    """What stands for a tensor in the graph: its node, or the tensor itself if it is a leaf."""
+    """Return the vertex of a tensor in the graph: its node, or the tensor itself if it is a leaf."""
     return tensor if tensor.node is None else tensor.node
 
 
@@ -104,11 +116,11 @@ def _listed(tensors):
 
 
 class History:
-    """How rules compute with Tensors, so that a gradient can have a gradient."""
+    """Make rules compute with Tensors, so that a gradient can have a gradient."""
 
     @staticmethod
     def tensor(array, node):
-        """An array that the graph kept, as the Tensor it was; a tuple of arrays as a tuple of Tensors."""
+        """Turn an array that the graph kept back into its Tensor, or a tuple of arrays into Tensors."""
         if type(array) is tuple:
             items = [(i, Tensor(y)) for i, y in enumerate(array)]
             return tuple(take_item_of(y, node, i) if y.dtype.kind == "f" else y for i, y in items)
@@ -119,7 +131,7 @@ class History:
 
     @staticmethod
     def differentiate(definition, args, kwargs, g, needs):
-        """The recorded gradients of a kernel: run its definition on the same arguments and differentiate that."""
+        """Compute a kernel's gradients with a history, by differentiating its definition instead."""
         with Mode(readable, True):
             aliases = [apply(np.reshape, a, a.shape) if needed else a for a, needed in zip(args, needs)]
             y = definition(*aliases, **kwargs)
@@ -134,46 +146,48 @@ class History:
 def backward(self, gradient=None, retain_graph=False):
     """Add the gradient of this value to `.grad` of every leaf it was computed from.
 
-    gradient      of this value, in its shape; may be left out for a single number
-    retain_graph  keep the history, to go through it again
+    gradient      the gradient of this value, in its shape; may be left out for a scalar
+    retain_graph  keep the history for another backward
     """
     found = _reverse([self], [gradient], None, retain_graph, None)
-    while found:  # one by one, so that no more than one is there twice
+    while found:  # one by one, so that at most one gradient is in memory twice
         leaf, g = found.popitem()
         if leaf.grad is None:
-            leaf.grad = Tensor(own(g))
+            leaf.grad = Tensor(private_copy(g))
         else:
             leaf.grad.data = leaf.grad.data + g
 
 
 def register_hook(self, hook):
-    """Call hook(gradient) when this tensor's gradient is complete; what it returns, unless None, takes the gradient's place.
+    """Call hook(gradient) when this tensor's gradient is complete. Its result, if any, replaces the gradient.
 
-    Returns a handle whose remove() takes the hook away.
+    Returns a handle with a method remove().
     """
     if not self._requires_grad:
         raise RuntimeError(
-            "A hook waits for a gradient, but this tensor does not require one; call x.requires_grad_() first."
+            "A hook is called with a gradient, but this tensor does not require one; "
+            "call x.requires_grad_() first."
         )
 
-    def called(g):
+    def call_hook(g):
         out = hook(g if isinstance(g, Tensor) else Tensor(g))
         if out is None:
             return g
         out = as_tensor(out, g.dtype)
         if out.shape != g.shape:
             raise RuntimeError(
-                f"A hook must return a gradient of the tensor's shape {g.shape}, or None; it returned shape {out.shape}."
+                f"A hook must return a gradient of the tensor's shape {g.shape}, or None; "
+                f"it returned shape {out.shape}."
             )
         return out if isinstance(g, Tensor) else out.data
 
     owner = _key(self)
     owner.hooks = owner.hooks or {}
-    return _Handle(owner.hooks, called)
+    return _Handle(owner.hooks, call_hook)
 
 
 def retain_grad(self):
-    """Let backward leave the gradient of this computed value in `.grad`, as it does for leaves."""
+    """Make backward store the gradient of this computed value in `.grad`, as it does for leaves."""
     if self.node is None:
         return
     here = weakref.ref(self)
@@ -189,7 +203,7 @@ def retain_grad(self):
 
 
 class _Handle:
-    """Takes a hook away again."""
+    """A registered hook, with a method to remove it."""
 
     keeps_for = None  # the tensor, if the hook is retain_grad's
 

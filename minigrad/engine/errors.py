@@ -1,6 +1,6 @@
-"""The sentences: what was wrong, what was got, what to do. Knows how things fail, not how they work.
+"""Error messages of the engine: what was wrong, what was got, what to do.
 
-Each function returns the exception or the text; who calls it raises.
+Each function returns the exception or its message, and the caller raises.
 """
 
 import sys
@@ -11,23 +11,27 @@ from minigrad.engine.graph import name_of
 
 
 class Missing(AttributeError):
-    """A name that a module does not have: Missing(module, name). Its sentence is made when it is read: hasattr never reads it."""
+    """Missing(module, name): a name that a module does not have.
+
+    The message is composed when it is read, which hasattr never does.
+    """
 
     def __str__(self):
-        from minigrad.pytorch.absent import sentence
+        from minigrad.pytorch.absent import message
 
-        return sentence(*self.args)
+        return message(*self.args)
 
 
 class OldPaths:
-    """Finds no module, and is asked last: raises ModuleNotFoundError for a path that a module had before, with its new one."""
+    """The last finder in sys.meta_path. Raises ModuleNotFoundError with the new path if a module moved."""
 
     def find_spec(name, path=None, target=None):
         if name.startswith(("minigrad.", "models.")):
             from minigrad.pytorch.moved import MOVED
 
             if name in MOVED:
-                # without name=: `from minigrad import trainer` would pass over an error that bears the name asked for
+                # without name=: Python would discard an error with the requested name in `from minigrad
+                # import trainer`
                 raise ModuleNotFoundError(f"{name} is {MOVED[name]} now.")
 
 
@@ -40,13 +44,14 @@ LEAVES_THE_GRAPH = (
 )
 
 WRITES_A_GRADIENT_AWAY = (
-    "Writing a tensor that requires a gradient into another would lose its history. Build the result with where, stack or "
-    "concatenate, or with the operator that is not in place (a + b); or write x.detach() if no gradient is wanted."
+    "Writing a tensor that requires a gradient into another would lose its history. Build the result with "
+    "where, stack or concatenate, or with the operator that is not in place (a + b); or write x.detach() if "
+    "no gradient is wanted."
 )
 
 
 def failed_call(error, fun, arrays, kwargs):
-    """The exception for a NumPy function that refused its arguments: same kind, but with the shapes and the way out."""
+    """The exception for a NumPy function that refused its arguments: same kind, with the shapes and a fix."""
     kind, name = kind_of(error), name_of(fun)
     shapes = [tuple(a.shape) for a in arrays if isinstance(a, np.ndarray)]
     if name == "matmul" and len(arrays) == 2:
@@ -54,11 +59,14 @@ def failed_call(error, fun, arrays, kwargs):
     if len(shapes) >= 2 and "broadcast" in str(error):
         listed = " and ".join(map(str, shapes))
         return kind(
-            f"{name}: shapes {listed} do not broadcast. Aligned at the right, each pair of axes must be equal, or one of "
-            "them 1; reshape or unsqueeze one of them."
+            f"{name}: shapes {listed} do not broadcast. Aligned at the right, each pair of axes must be "
+            "equal, or one of them 1; reshape or unsqueeze one of them."
         )
     if name == "reshape":
-        return kind(f"reshape: a tensor of shape {shapes[0]} has {_count(shapes[0])} elements, which do not fill {_given(arrays, kwargs)}.")  # fmt: skip
+        return kind(
+            f"reshape: a tensor of shape {shapes[0]} has {_count(shapes[0])} elements, "
+            f"which do not fill {_given(arrays, kwargs)}."
+        )
     settings = ", ".join(
         f"{key}={value!r}" for key, value in kwargs.items() if not isinstance(value, np.ndarray)
     )
@@ -67,7 +75,7 @@ def failed_call(error, fun, arrays, kwargs):
 
 
 def kind_of(error):
-    """What to raise in place of one of NumPy's errors: its own classes do not all take a sentence."""
+    """The class to raise in place of one of NumPy's errors, whose own classes do not all accept a message."""
     return next(
         kind
         for kind in (np.exceptions.AxisError, IndexError, ValueError, TypeError)
@@ -86,7 +94,7 @@ def _given(arrays, kwargs):
 def _matmul(a, b):
     if not a or not b:
         return (
-            f"matmul: needs tensors of at least one axis, got shapes {a} and {b}. Use * to scale by a number."
+            f"matmul: needs tensors of at least one axis, got shapes {a} and {b}. Use * to scale by a scalar."
         )
     inner = b[-2] if len(b) > 1 else b[0]
     if a[-1] != inner:
@@ -100,52 +108,53 @@ def _matmul(a, b):
 
 def no_rule(fun):
     return NotImplementedError(
-        f"{name_of(fun)} has no rule for its gradient in minigrad. Compose it from functions that have one, add a rule with "
-        "defvjp, or compute it outside the graph: on x.detach()."
+        f"{name_of(fun)} has no rule for its gradient in minigrad. Compose it from functions that have one, "
+        "add a rule with defvjp, or compute it outside the graph: on x.detach()."
     )
 
 
 def not_dispatched(fun, what):
-    """For a NumPy function called on tensors in a way that would leave the graph without a word."""
+    """The exception for a call of a NumPy function on tensors that would silently leave the graph."""
     return TypeError(f"{fun.__name__} on a tensor cannot take {what}, which would bypass the history.")
 
 
 def hidden_tensor(fun):
     return NotImplementedError(
-        f"np.{fun.__name__} looks into a list, or at a named argument, where minigrad cannot follow its tensors. Join them first, "
-        "with mg.concatenate or mg.stack, or compute outside the graph: on x.detach().numpy()."
+        f"np.{fun.__name__} reads a list or a keyword argument, where minigrad cannot follow its tensors. "
+        "Join them first, with mg.concatenate or mg.stack, or compute outside the graph: on "
+        "x.detach().numpy()."
     )
 
 
 def unsupported_dtype(fun, dtype):
     where = f"{name_of(fun)} gave" if fun else "This would make"
-    return TypeError(f"{where} a tensor of dtype {dtype}; minigrad knows floats, integers and booleans only.")
+    return TypeError(f"{where} a tensor of dtype {dtype}; minigrad has floats, integers and booleans only.")
 
 
 def integer_gradient(dtype):
     return TypeError(
-        f"Only floating point tensors can require a gradient, got {dtype}: a whole number cannot change by a little. "
-        "Write 3.0 instead of 3, or x.float()."
+        f"Only floating point tensors can require a gradient, got {dtype}: an integer cannot change by a "
+        "little. Write 3.0 instead of 3, or x.float()."
     )
 
 
 def nothing_to_differentiate(output):
     return (
-        f"There is nothing to differentiate: this tensor of shape {output.shape} was not computed from any tensor that "
-        "requires a gradient, or under no_grad. Set requires_grad=True on the inputs before computing."
+        f"There is nothing to differentiate: this tensor of shape {output.shape} was computed from no tensor "
+        "that requires a gradient, or under no_grad. Set requires_grad=True on the inputs before computing."
     )
 
 
 def not_a_scalar(output):
     return (
-        f"backward of a tensor of shape {output.shape}: only a single number has one gradient. Reduce it (.sum(), .mean()), "
-        f"or pass the gradient to start from, of shape {output.shape}."
+        f"backward of a tensor of shape {output.shape} needs a gradient to start from. Reduce the tensor to "
+        f"a scalar (.sum(), .mean()), or pass that gradient, of shape {output.shape}."
     )
 
 
 def wrong_seed(output, gradient):
     return (
-        f"The gradient to start from must be of the output's shape {output.shape} and floating point, "
+        f"The gradient to start from must have the output's shape {output.shape} and be floating point, "
         f"got shape {gradient.shape} and dtype {gradient.dtype}."
     )
 
@@ -157,13 +166,13 @@ def in_place(tensor):
             "wrap the update in `with minigrad.no_grad():`, as optimizers do."
         )
     return (
-        f"This tensor was computed (by {tensor.node.name}) and is part of a graph; changing it in place would falsify its "
-        "history. Make a new tensor (x = x + y), or work on x.detach().clone()."
+        f"This tensor was computed (by {tensor.node.name}) and is part of a graph; changing it in place "
+        "would falsify its history. Make a new tensor (x = x + y), or work on x.detach().clone()."
     )
 
 
 def tensor_repr(tensor):
-    """Values, then what is not obvious: dtype if unusual, and whether it is a leaf that wants a gradient or how it was made."""
+    """Format the elements, then an unusual dtype, the shape if some are hidden, grad_fn or requires_grad."""
     prefix = type(tensor).__name__.lower() + "("
     body = np.array2string(
         tensor.data, prefix=prefix, separator=", ", precision=4, suppress_small=True, threshold=200

@@ -1,6 +1,7 @@
-"""What + and += do: Tensor's operators, and its methods that work in place. Knows which NumPy function each stands for.
+"""Tensor's operators (+, +=, [] ...) and in-place methods, each a call of a NumPy function.
 
-In place only where no history can be falsified: under no_grad, and on tensors that have none. Every write is counted.
+A tensor is changed in place only where that cannot falsify a history: under no_grad, or if the tensor has
+none. Every write is counted.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from minigrad.modes import recording
 
 
 class Operators:
-    """Methods of Tensor, to which they are attached below."""
+    """Methods that are attached to Tensor at the end of this file."""
 
     def __add__(self, other):
         return record(np.add, (self, other))
@@ -75,7 +76,7 @@ class Operators:
         return self._in_place_or_new(np.true_divide, other)
 
     def _in_place_or_new(self, fun, other):
-        """x += y: under no_grad in place, as PyTorch's update rules expect; of a computed value, a new tensor."""
+        """Compute x += y: in place under no_grad, as update rules in PyTorch expect; else as a new tensor."""
         if not recording.get():
             return self._write(lambda x: fun(x, array_of(other), out=x, casting="same_kind"))
         if self._requires_grad and self.node is None:
@@ -92,7 +93,9 @@ class Operators:
         try:
             compute(self.data)
         except (ValueError, TypeError, IndexError) as error:
-            raise errors.kind_of(error)(f"In-place change of a tensor of shape {self.shape} and dtype {self.dtype} failed: {error}") from None  # fmt: skip
+            raise errors.kind_of(error)(
+                f"In-place change of a tensor of shape {self.shape} and dtype {self.dtype} failed: {error}"
+            ) from None
         self.writes[0] = next(clock)
         return self
 
@@ -125,13 +128,13 @@ class Operators:
     def clamp_(self, min=None, max=None):
         return self._write(lambda x: np.clip(x, array_of(min), array_of(max), out=x))
 
-    # -------- [], and the protocols by which NumPy's functions take tensors
+    # -------- [], and the protocols through which NumPy's functions accept tensors
 
     def __setitem__(self, index, value):
         self._write(lambda x: x.__setitem__(_plain_index(index), array_of(value)), value)
 
     def clone(self):
-        """A copy of its own memory; the gradient passes through."""
+        """Return a copy in new memory, through which the gradient passes."""
         return apply(array_functions.cast, self, self.data.dtype)
 
     def __getitem__(self, index):
@@ -143,7 +146,7 @@ class Operators:
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if method != "__call__":
             raise TypeError(
-                f"np.{ufunc.__name__}.{method} does not work on tensors; sum, mean, amax and their like do."
+                f"np.{ufunc.__name__}.{method} does not work on tensors; sum, mean, amax and so on do."
             )
         if kwargs:
             raise errors.not_dispatched(ufunc, ", ".join(f"{name}=" for name in kwargs))
@@ -173,7 +176,7 @@ def _tensor_inside(x):
 
 
 def _plain_index(index):
-    """The index with every tensor in it replaced by a copy of its array, which nobody can change before backward reads it."""
+    """Replace each tensor in an index by a copy of its array, so that it stays the same until backward."""
     if isinstance(index, Tensor):
         return index.data.copy()
     if isinstance(index, tuple):

@@ -1,7 +1,7 @@
-"""checkpoint(fun, *args): forget what happens inside fun, and compute it again when its gradient is asked for.
+"""checkpoint(fun, *args): keep nothing from inside fun, and compute it again when a gradient is needed.
 
-Trades time for memory (Chen et al. 2016): a stack of n layers, each checkpointed, keeps n inputs instead of all that is inside.
-Knows the engine's doors; nothing of what fun computes.
+This trades time for memory (Chen et al. 2016): a stack of n layers, each checkpointed, keeps n inputs instead
+of all values inside the layers.
 """
 
 import numpy as np
@@ -16,9 +16,10 @@ from minigrad.modes import enable_grad, is_grad_enabled
 
 
 def checkpoint(fun, *args, **kwargs):
-    """fun(*args, **kwargs), with gradients for the arguments and for whatever else fun uses (parameters, outer values).
+    """Return fun(*args, **kwargs), with gradients for the arguments and for what else fun uses (parameters).
 
-    Random streams are wound back for the second run, so dropout repeats its masks. fun must compute the same both times.
+    For the second run the random streams are set back, so that dropout repeats its masks. fun must compute
+    the same both times. Raises TypeError if fun returns neither a tensor nor a tuple of tensors.
     """
     if not is_grad_enabled():
         return fun(*args, **kwargs)
@@ -43,24 +44,24 @@ def _kinds(value):
 
 
 class _Run:
-    """One call: the function, its arguments, and where the random streams stood."""
+    """One call: the function, its arguments, and the positions of the random streams."""
 
     def __init__(self, fun, args, kwargs):
         self.fun, self.kwargs, self.state = fun, kwargs, random.get_state()["streams"]
         self.args = [None if isinstance(arg, Tensor) else arg for arg in args]
-        self.places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
+        self.positions = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
 
     def __call__(self, tensors):
         args = list(self.args)
-        for place, tensor in zip(self.places, tensors, strict=True):
-            args[place] = tensor
+        for position, tensor in zip(self.positions, tensors, strict=True):
+            args[position] = tensor
         return self.fun(*args, **self.kwargs)
 
     def values(self, value):
         return value if self.several else (value,)
 
-    def again(self, tensors):
-        """The same with the random streams that fun draws from as they were; afterwards they go on from where they are now."""
+    def repeat(self, tensors):
+        """Call fun again with the random streams as they were in the first run; afterwards restore them."""
         now = random.get_state()["streams"]
         random.set_positions(self.state)
         try:
@@ -70,26 +71,26 @@ class _Run:
 
 
 def _used_from_outside(values, inside, began):
-    """What the values depend on besides the arguments: leaves, and values computed before fun was called."""
+    """List what the values depend on besides the arguments: leaves, and values older than the call."""
     nodes = [node for node in oldest_first(values) if node.birth > began]
     found, arguments = {}, {id(x) for x in inside}
     for parent in (parent for node in nodes for parent in node.parents if parent is not None):
         if type(parent) is not Node:
             found[id(parent)] = parent
         elif parent.birth < began:
-            found[id(parent)] = _stand_in(parent)
+            found[id(parent)] = _placeholder(parent)
     return [tensor for key, tensor in found.items() if key not in arguments]
 
 
-def _stand_in(node):
-    """A Tensor in that place of the graph whose numbers nobody will read."""
+def _placeholder(node):
+    """A Tensor at this node of the graph whose elements nobody will read."""
     out = Tensor(np.broadcast_to(np.zeros((), node.dtype), node.shape))
     out.node, out._requires_grad, out.writes = node, True, node.writes
     return out
 
 
 def recomputed(run, *arrays):
-    """The value of the first run, whose history is let go here."""
+    """Return the value of the first run and drop its history."""
     values, run.value = run.value, None
     return tuple(y.data for y in values) if run.several else values.data
 
@@ -107,21 +108,21 @@ class _RecomputeRow:
         run, *tensors = node.args
         seeds = g if type(g) is tuple else (g,)
         higher = isinstance(seeds[0], Tensor)
-        inputs, outside = tensors[: len(run.places)], tensors[len(run.places) :]
+        inputs, outside = tensors[: len(run.positions)], tensors[len(run.positions) :]
         with enable_grad():
             fresh = [_alias(x, higher and needed) for x, needed in zip(inputs, needs[1:], strict=False)]
-            values = run.values(run.again(fresh))
+            values = run.values(run.repeat(fresh))
         wanted = [x for x, needed in zip([*fresh, *outside], needs[1:], strict=True) if needed]
         outputs, seeds = zip(
             *((y, s) for y, s in zip(values, seeds, strict=True) if y.requires_grad), strict=True
         )
-        # the graph before fun is not ours to use up, and its hooks are called when the gradients get there
+        # do not release the graph before fun; its hooks are called when the gradients get there
         found = iter(gradients_of(outputs, wanted, seeds, True, higher, run_hooks=False))
         return [next(found) if needed else None for needed in needs]
 
 
 def _alias(x, recorded):
-    """x for the second run: a recorded copy where the gradient must have a gradient, else a leaf of its own."""
+    """Return x for the second run: a recorded alias if the gradient must have a gradient, else a new leaf."""
     return apply(np.reshape, x, x.shape) if recorded else x.detach().requires_grad_(x.requires_grad)
 
 

@@ -1,6 +1,6 @@
-"""The reverse pass: walk the graph newest first, ask the table for each node's gradients, and add them up.
+"""The reverse pass: walk the graph newest first, apply each node's rules, and add up the gradients.
 
-Knows no calculus; that is in the table.
+The calculus is in rules.py.
 """
 
 import numpy as np
@@ -10,24 +10,24 @@ from minigrad.engine.table import RULES, KernelRow
 
 
 def pull_back(pending, wanted=None, retain_graph=False, history=None, run_hooks=True, watch=None):
-    """The reverse pass. Returns the gradients, by leaf (or by what is `wanted`). At its heart it is this:
+    """Run the reverse pass. Returns the gradients by leaf (or by what is `wanted`). Its core is this loop:
 
         for node in newest first:
-            g = pending.pop(node)                           # complete: all who used the value have had their turn
+            g = pending.pop(node)                           # complete: all nodes that used the value are done
             for parent, gradient in zip(node.parents, vjp(node, g)):
                 pending[parent] += gradient                 # the multivariate chain rule: every use counts
 
-    pending       what to start from: node or leaf -> gradient
-    wanted        nodes and leaves; if given, only what leads to them is computed, and used up
+    pending       where to start: node or leaf -> gradient
+    wanted        nodes and leaves; if given, only what leads to them is computed and released
     retain_graph  keep the history for another pass, instead of releasing it node by node
-    history       the class History: the rules then compute with Tensors, and the gradients have a history of their own
-    run_hooks     whether the wanted nodes' and leaves' own hooks are called; a leaf's are as soon as its gradient is complete
-    watch         called as watch(parent, node, gradient by the node's rule, the same as sent, what had arrived before)
+    history       the class History: the rules then compute with Tensors, and the gradients have a history too
+    run_hooks     call the hooks of the wanted nodes and of leaves? a leaf's run once its gradient is complete
+    watch         called as watch(parent, node, the rule's gradient, the gradient after fit, the sum before)
     """
     ends = wanted or ()
     order = oldest_first(pending, ends)
     leads = None if wanted is None else leading_to(order, wanted)
-    uses = uses_of_leaves(order, leads)  # of each leaf: the arguments whose gradients are still to come
+    uses = uses_of_leaves(order, leads)  # for each leaf: how many gradients are still to arrive
     found = {}
     while order:
         node = order.pop()
@@ -56,22 +56,22 @@ def pull_back(pending, wanted=None, retain_graph=False, history=None, run_hooks=
 
 
 def _leading(node, leads):
-    """(parents, needs) of a node, without what does not lead on; nothing of a released node, which is then wanted itself."""
+    """Return (parents, needs) of a node without what is not in `leads`; nothing of a released node."""
     parents = [p if p is not None and p in leads else None for p in node.parents]
     return parents, tuple([p is not None for p in parents])
 
 
 def _through_hooks(owner, g, run_hooks=True):
-    """The gradient as the hooks of a node or leaf leave it."""
+    """Pass a gradient through the hooks of a node or leaf."""
     for hook in list(owner.hooks.values()) if owner.hooks and run_hooks else ():
         g = hook(g)
     return g
 
 
 def vjp(node, g, needs, history=None):
-    """Ask the table: the gradients of the node's arguments, from the gradient g of its value."""
+    """Compute the gradients of a node's arguments from the gradient g of its value, by the table's rules."""
     row = RULES[node.fun]
-    arrays = unwritten(node, row)
+    arrays = read_args(node, row)
     if node.trace is not None:
         node.trace.check_arrays(node)
     if type(g) is tuple:
@@ -91,14 +91,14 @@ def _zeros(like, history):
 
 
 def plus(a, b):
-    """a + b for gradients: never in place, for either may be somebody else's array."""
+    """Add two gradients, never in place, because either array may be shared."""
     if type(a) is not tuple:
         return a + b
     return tuple(y if x is None else x if y is None else x + y for x, y in zip(a, b, strict=True))
 
 
 def fit(gradient, parent, node):
-    """The gradient in its argument's own shape and dtype: what broadcasting had stretched is summed, here and nowhere else."""
+    """Bring a gradient to its argument's shape and dtype: the only place where broadcasting is undone."""
     if type(gradient) is tuple:
         return gradient
     if gradient.shape != parent.shape:
@@ -108,7 +108,7 @@ def fit(gradient, parent, node):
 
 
 def unbroadcast(gradient, shape, node):
-    """Sum `gradient` over the axes along which an array of `shape` was repeated to get the gradient's shape."""
+    """Sum `gradient` over the axes along which an array of `shape` was broadcast to the gradient's shape."""
     extra = gradient.ndim - len(shape)
     stretched = (
         tuple(i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] != 1)
@@ -122,30 +122,32 @@ def unbroadcast(gradient, shape, node):
     )
     if extra < 0 or summed.shape[extra:] != shape:
         raise AssertionError(
-            f"the rule of {node.name} gave a gradient of shape {tuple(gradient.shape)} for an argument of shape {shape}: "
-            "a rule must return its argument's shape, or one that broadcasting stretched it to."
+            f"the rule of {node.name} gave a gradient of shape {tuple(gradient.shape)} for an argument of "
+            f"shape {shape}: a rule must return its argument's shape, or a shape to which broadcasting "
+            "stretched it."
         )
     return summed.reshape(shape)
 
 
-def unwritten(node, row):
-    """The arguments as arrays. Refuses if something that the rules read has been written into since the value was computed."""
+def read_args(node, row):
+    """Return the arguments as arrays. Raises RuntimeError if something that the rules read has changed."""
     birth, arrays = node.birth, []
     if node.y is not None and node.writes[0] > birth:
-        raise RuntimeError(_written(node, "the result"))
+        raise RuntimeError(_changed_in_place(node, "the result"))
     for arg in node.args:
         if isinstance(arg, Value):
             if arg.writes[0] > birth and row.reads(node.needs)[len(arrays) + 1]:
-                raise RuntimeError(_written(node, f"argument {len(arrays)} (shape {tuple(arg.shape)})"))
+                what = f"argument {len(arrays)} (shape {tuple(arg.shape)})"
+                raise RuntimeError(_changed_in_place(node, what))
             arg = arg.data
         elif isinstance(arg, np.generic):
-            arg = arg.item()  # NumPy's float64 scalars would widen what they meet; Python's numbers do not
+            arg = arg.item()  # NumPy's float64 scalars would widen float32 arrays; Python's numbers do not
         arrays.append(arg)
     return arrays
 
 
-def _written(node, what):
+def _changed_in_place(node, what):
     return (
-        f"backward of {node.name} needs {what} as it was, but it has been changed in place since. "
+        f"backward of {node.name} needs {what} as it was, but it was changed in place since. "
         "Change it after backward, or compute with a copy: x.clone()."
     )

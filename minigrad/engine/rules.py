@@ -1,9 +1,10 @@
-"""The calculus: one row for each function, one rule for each argument. Knows derivatives; knows nothing of graphs or shapes.
+"""The calculus: one row for each function, one rule for each argument.
 
-In a rule, g is the gradient of the value y (z where y is an argument); x, y are the arguments. Of a name that begins with an
-underscore a rule sees the shape only. A rule may use what arrays and Tensors share (operators, NumPy's functions, the
-functions of array_functions.py), so that the rule of a rule exists too, and it never undoes broadcasting: the engine does. quotient(a, b) is a / b where 0 / anything is 0:
-it stands where a slope is infinite at a point, as sqrt's at 0, so that no gradient arriving means none leaving.
+In a rule, g is the gradient of the value y (z where y is an argument), and x, y are the arguments. If a name
+begins with an underscore, the rule reads its shape only. A rule uses what arrays and Tensors have in common
+(operators, NumPy's functions, array_functions.py), so that a rule can be differentiated too. A rule never
+undoes broadcasting: the engine does. quotient(a, b) is a / b, but 0 / anything is 0. It is used where a slope
+is infinite at one point, such as sqrt's at 0: if the arriving gradient is 0, the result is 0.
 """
 
 import math
@@ -31,15 +32,17 @@ from minigrad.engine.table import CONSTANT, RULES, defvjp, defvjp_each
 
 
 def power_slope(x, y):
-    """y x^(y-1), and 0 where y is 0, at x = 0 too: x^0 is 1 everywhere. (Only there the exponent is replaced, so that the
-    slope's own slope in y, 1/x at y = 0, survives.)"""
+    """y x^(y-1), and 0 where y is 0, at x = 0 too: x^0 is 1 everywhere.
+
+    The exponent is replaced only there, so that the slope's own slope in y, 1/x at y = 0, stays correct.
+    """
     if isinstance(y, (int, float)):
         return 0 * x if y == 0 else y * x ** (y - 1)
     return y * x ** np.where((y == 0) & (x == 0), 1, y - 1)
 
 
 def exponent_slope(z, x):
-    """x^y log x, and 0 where x is 0, for every y. A Python number stays one, and so widens no float32."""
+    """x^y log x, and 0 where x is 0, for every y. A Python number stays one, so it widens no float32."""
     if isinstance(x, (int, float)):
         return 0 * z if x == 0 else z * (math.log(x) if x > 0 else math.nan)
     return z * np.log(np.where(x == 0, 1, x))
@@ -53,7 +56,7 @@ defvjp(np.negative, lambda g, _y, _x: -g)
 defvjp(np.power, lambda g, _z, x, y: g * power_slope(x, y), lambda g, z, x, _y: g * exponent_slope(z, x))
 defvjp(quotient, lambda g, _z, _x, y: quotient(g, y), lambda g, z, _x, y: -quotient(g * z, y))
 
-# ---------------------------------------------------------------- functions of one number
+# ---------------------------------------------------------------- elementwise functions of one argument
 
 defvjp(np.exp, lambda g, y, _x: g * y)
 defvjp(np.exp2, lambda g, y, _x: g * y * math.log(2))
@@ -89,7 +92,7 @@ defvjp(np.trunc, lambda g, _y, _x: 0 * g)
 defvjp(np.rint, lambda g, _y, _x: 0 * g)
 defvjp(cast, lambda g, _y, _x, dtype=None: g)
 
-# ---------------------------------------------------------------- functions of two numbers
+# ---------------------------------------------------------------- elementwise functions of two arguments
 
 # fmt: off
 defvjp(np.arctan2, lambda g, _z, x, y: g * quotient(y, x * x + y * y), lambda g, _z, x, y: -g * quotient(x, x * x + y * y))
@@ -116,8 +119,8 @@ defvjp(np.triu, lambda g, _y, _x, k=0: np.triu(g, k))
 # ---------------------------------------------------------------- reductions
 
 
-def kept(reduced, x, axis, keepdims):
-    """A reduced array with its axes back as ones, so that it broadcasts against x."""
+def restore_axes(reduced, x, axis, keepdims):
+    """Give a reduced array its axes back with length 1, so that it broadcasts against x."""
     if keepdims or axis == () or not x.shape:
         return reduced
     axes = range(len(x.shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
@@ -127,13 +130,13 @@ def kept(reduced, x, axis, keepdims):
 
 def extreme_vjp(g, y, x, axis=None, keepdims=False):
     """The largest (or smallest) entries share the gradient equally, so that its total is g."""
-    chosen = x == kept(y, x, axis, keepdims)
+    chosen = x == restore_axes(y, x, axis, keepdims)
     ties = cast(chosen, g.dtype).sum(axis=axis, keepdims=True)
-    return np.where(chosen, kept(g, x, axis, keepdims) / ties, 0)
+    return np.where(chosen, restore_axes(g, x, axis, keepdims) / ties, 0)
 
 
 # fmt: off
-defvjp(np.sum, lambda g, _y, _x, axis=None, keepdims=False: np.broadcast_to(kept(g, _x, axis, keepdims), _x.shape))
+defvjp(np.sum, lambda g, _y, _x, axis=None, keepdims=False: np.broadcast_to(restore_axes(g, _x, axis, keepdims), _x.shape))
 defvjp(np.amax, extreme_vjp)
 defvjp(np.amin, extreme_vjp)
 # fmt: on
@@ -141,31 +144,31 @@ defvjp(np.amin, extreme_vjp)
 
 def norm_vjp(g, y, x, axis=None, keepdims=False):
     """x / |x|, and 0 at the zero vector."""
-    return kept(g, x, axis, keepdims) * quotient(x, kept(y, x, axis, keepdims))
+    return restore_axes(g, x, axis, keepdims) * quotient(x, restore_axes(y, x, axis, keepdims))
 
 
-def before(x):
-    """Along the last axis the product of all numbers that stand before each: 1, x0, x0 x1 ..."""
+def product_before(x):
+    """For each element, the product of the elements before it in the last axis: 1, x0, x0 x1 ..."""
     return np.cumprod(concatenate(np.ones_like(x[..., :1]), x[..., :-1], axis=-1), axis=-1)
 
 
-def others(x):
-    """Along the last axis the product of all other numbers: those before times those after. Nothing is divided, so zeros may be among them."""
-    return before(x) * np.flip(before(np.flip(x, -1)), -1)
+def product_of_others(x):
+    """For each element, the product of all others in the last axis. Zeros are allowed: nothing is divided."""
+    return product_before(x) * np.flip(product_before(np.flip(x, -1)), -1)
 
 
 # fmt: off
 defvjp(norm, norm_vjp)
-# over the last axis; `prod` brings the others there
-defvjp(np.prod, lambda g, _y, x, axis: np.expand_dims(g, -1) * others(x))
+# over the last axis only: `prod` moves the reduced axes there
+defvjp(np.prod, lambda g, _y, x, axis: np.expand_dims(g, -1) * product_of_others(x))
 defvjp(np.cumsum, lambda g, _y, _x, axis: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis))
 # fmt: on
 
-# ---------------------------------------------------------------- the shape alone
+# ---------------------------------------------------------------- shapes
 
 
 def inverse(axes, ndim):
-    """The permutation that undoes `axes`; None stands for reversing, its own inverse."""
+    """The permutation that undoes `axes`. None means reversing, which is its own inverse."""
     return None if axes is None else tuple(np.argsort([a % ndim for a in axes]))
 
 
@@ -180,7 +183,7 @@ defvjp(scatter_add, lambda g, _y, _x, index, shape: getitem(g, index))
 
 
 def part(i, g, _y, *_xs, axis=0):
-    """The stretch of g that came from the i-th array."""
+    """The slice of g that belongs to the i-th array."""
     start = sum(x.shape[axis] for x in _xs[:i])
     return getitem(g, (slice(None),) * (axis % g.ndim) + (slice(start, start + _xs[i].shape[axis]),))
 
@@ -192,13 +195,13 @@ defvjp(split, lambda g, _y, _x, sizes, axis: concatenate(*g, axis=axis))
 
 
 def rows(x):
-    """x (..., n) as a matrix: all leading axes in one."""
-    # -1 would not know what to be where an axis is empty
+    """x (..., n) as a matrix, with all leading axes merged into one."""
+    # with -1 instead, NumPy could not infer the length where an axis is empty
     return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def matmul_x(g, _z, _x, y):
-    """dL/dx = g @ y^T, with the axes put back that the product of a vector loses."""
+    """dL/dx = g @ y^T, with the axes restored that the product with a vector loses."""
     if y.ndim == 1:
         return (g if _x.ndim == 1 else np.expand_dims(g, -1)) * y  # (..., n, 1) * (k,)
     if _x.ndim == 1:
@@ -207,7 +210,7 @@ def matmul_x(g, _z, _x, y):
 
 
 def matmul_y(g, _z, x, _y):
-    """dL/dy = x^T @ g, in one product over all rows where y is a single matrix or vector."""
+    """dL/dy = x^T @ g, as one product over all rows if y is a single matrix or vector."""
     if x.ndim == 1:
         if _y.ndim == 1:
             return g * x
@@ -221,11 +224,11 @@ def matmul_y(g, _z, x, _y):
 
 defvjp(np.matmul, matmul_x, matmul_y)
 
-# ---------------------------------------------------------------- matrices as a whole
+# ---------------------------------------------------------------- whole matrices
 
 
-def outside(g):
-    """A number for each matrix, as a matrix of one element for each."""
+def as_1x1(g):
+    """A scalar for each matrix, as a 1 x 1 matrix."""
     return np.expand_dims(g, (-2, -1))
 
 
@@ -239,7 +242,7 @@ def inverse_for_det(x):
 
 
 def cholesky_vjp(g, y, _x):
-    """L^-T P L^-1, made symmetric, where P is the lower triangle of L^T g with half of its diagonal (Murray 2016, equation 10)."""
+    """L^-T P L^-1, symmetrized; P: lower triangle of L^T g, diagonal halved (Murray 2016, equation 10)."""
     p = np.tril(y.mT @ g)
     p = np.where(np.eye(y.shape[-1], dtype=bool), p / 2, p)
     inverse_y = np.linalg.inv(y)
@@ -250,8 +253,8 @@ def cholesky_vjp(g, y, _x):
 # fmt: off
 defvjp(np.linalg.inv, lambda g, y, _x: -y.mT @ g @ y.mT)
 defvjp(np.linalg.solve, lambda g, z, x, _y: -np.linalg.solve(x.mT, g) @ z.mT, lambda g, _z, x, _y: np.linalg.solve(x.mT, g))
-defvjp(np.linalg.det, lambda g, y, x: outside(g * y) * inverse_for_det(x).mT)
-defvjp(logabsdet, lambda g, _y, x: outside(g) * np.linalg.inv(x).mT)
+defvjp(np.linalg.det, lambda g, y, x: as_1x1(g * y) * inverse_for_det(x).mT)
+defvjp(logabsdet, lambda g, _y, x: as_1x1(g) * np.linalg.inv(x).mT)
 defvjp(np.linalg.cholesky, cholesky_vjp)
 # fmt: on
 
@@ -260,6 +263,7 @@ defvjp(np.linalg.cholesky, cholesky_vjp)
 for fun in (
     np.greater, np.greater_equal, np.less, np.less_equal, np.equal, np.not_equal, np.logical_and, np.logical_or,
     np.logical_not, np.logical_xor, np.isnan, np.isinf, np.isfinite, np.signbit, np.argmax, np.argmin, np.argsort,
-    np.any, np.all, np.count_nonzero, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.floor_divide, np.zeros_like, np.ones_like,
+    np.any, np.all, np.count_nonzero, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.floor_divide,
+    np.zeros_like, np.ones_like,
 ):  # fmt: skip
     RULES[fun] = CONSTANT

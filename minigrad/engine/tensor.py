@@ -1,7 +1,7 @@
 """Tensor: an array that remembers how it was made.
 
-Knows how to be a value; recording.py computes with it, and its operators and further methods are attached from above
-(operators.py, backward.py, ops/methods.py, functional/activations.py).
+This file imports no rules and records nothing: recording.py computes with Tensors, and their operators and
+other methods are attached by operators.py, backward.py, ops/methods.py and functional/activations.py.
 """
 
 import numpy as np
@@ -12,10 +12,11 @@ from minigrad.engine.graph import Value
 
 
 class Tensor(Value):
-    """An array (`data`), the gradient that backward left for it (`grad`), and how it was made (`node`, None for a leaf).
+    """An array (`data`), the gradient from backward (`grad`), and how it was made (`node`, None for a leaf).
 
-    Operators and methods mean what they mean in PyTorch. `t.data` is the bare NumPy array: writing into it is seen by nobody
-    (use in-place methods under no_grad, which are counted, so that backward can refuse).
+    Operators and methods mean what they mean in PyTorch. `t.data` is the NumPy array itself, and writes into
+    it go undetected. Use the in-place methods under no_grad instead: they count writes, so that backward can
+    refuse.
     """
 
     __slots__ = ("data", "grad", "node", "_requires_grad", "writes", "hooks", "__weakref__")
@@ -26,7 +27,7 @@ class Tensor(Value):
             data = data.data if isinstance(data, Tensor) else as_array(data)
         self.data, self._requires_grad = data, False
         self.grad = self.node = self.hooks = None
-        # when its memory was last written, by the clock that also counts births; shared by views
+        # when the memory was last written, by the clock that also counts births; views share this list
         self.writes = [0]
 
     # -------- what it is
@@ -44,7 +45,7 @@ class Tensor(Value):
         return self.data.ndim
 
     def size(self, dim=None):
-        """The shape, or the length of one axis."""
+        """Return the shape, or the length of one axis."""
         if dim is not None and not -self.data.ndim <= dim < self.data.ndim:
             raise IndexError(f"size: there is no axis {dim} in a tensor of shape {self.shape}.")
         return self.data.shape if dim is None else self.data.shape[dim]
@@ -77,7 +78,7 @@ class Tensor(Value):
         self.requires_grad_(wanted)
 
     def requires_grad_(self, requires_grad=True):
-        """Ask for a gradient (on a leaf); returns self."""
+        """Ask for a gradient (on a leaf). Returns self."""
         if requires_grad and self.data.dtype.kind != "f":
             raise TypeError(errors.integer_gradient(self.data.dtype))
         if self.node is not None and not requires_grad:
@@ -92,18 +93,19 @@ class Tensor(Value):
 
     def __len__(self):
         if not self.data.ndim:
-            raise TypeError("A 0-d tensor has no length; x.item() gives its number.")
+            raise TypeError("A 0-d tensor has no length; x.item() returns its only element.")
         return len(self.data)
 
     def __iter__(self):
         if not self.data.ndim:
-            raise TypeError("A 0-d tensor cannot be iterated over; x.item() gives its number.")
+            raise TypeError("A 0-d tensor cannot be iterated over; x.item() returns its only element.")
         return (self[i] for i in range(len(self.data)))
 
     def __bool__(self):
         if self.data.size != 1:
             raise ValueError(
-                f"The truth of a tensor of shape {self.shape} is ambiguous; use (x > 0).all() or .any() of it."
+                f"A tensor of shape {self.shape} is ambiguous as a boolean; "
+                "use (x > 0).all() or (x > 0).any()."
             )
         return bool(self.data.reshape(()))
 
@@ -126,10 +128,11 @@ class Tensor(Value):
     # -------- leaving the graph
 
     def item(self):
-        """The one number inside, as a Python number."""
+        """Return the only element as a Python number."""
         if self.data.size != 1:
             raise ValueError(
-                f"item() is for tensors of one element, this one has shape {self.shape}; use tolist() or numpy()."
+                f"item() is for tensors of one element, this one has shape {self.shape}; "
+                "use tolist() or numpy()."
             )
         return self.data.item()
 
@@ -137,7 +140,7 @@ class Tensor(Value):
         return self.data.tolist()
 
     def numpy(self):
-        """The array inside, shared. Refused where a gradient would be lost unnoticed."""
+        """Return the array itself, not a copy. Raises RuntimeError if the tensor requires a gradient."""
         if self._requires_grad:
             raise RuntimeError(errors.LEAVES_THE_GRAPH.format(what="numpy()"))
         return self.data
@@ -148,7 +151,7 @@ class Tensor(Value):
         return np.array(self.data, dtype=dtype, copy=copy)
 
     def detach(self):
-        """The same memory, without history."""
+        """Return a tensor that shares the memory and has no history."""
         out = Tensor(self.data)
         out.writes = self.writes
         return out
@@ -158,7 +161,10 @@ class Tensor(Value):
 
     def __deepcopy__(self, memo):
         if self.node is not None:
-            raise RuntimeError("Only leaves can be deep-copied, because a computed tensor is part of a graph; copy x.detach() instead.")  # fmt: skip
+            raise RuntimeError(
+                "Only leaves can be deep-copied, because a computed tensor is part of a graph; "
+                "copy x.detach() instead."
+            )
         out = memo[id(self)] = type(self).__new__(type(self))
         Tensor.__init__(out, self.data.copy())
         out._requires_grad = self._requires_grad
@@ -167,12 +173,15 @@ class Tensor(Value):
 
     def __reduce__(self):
         if self.node is not None:
-            raise RuntimeError("Only leaves can be pickled, because a computed tensor is part of a graph; pickle x.detach() instead.")  # fmt: skip
+            raise RuntimeError(
+                "Only leaves can be pickled, because a computed tensor is part of a graph; "
+                "pickle x.detach() instead."
+            )
         return _rebuild, (type(self), self.data, self._requires_grad)
 
 
 def attach(name, method):
-    """Make a function or property the attribute `name` of Tensor. Raises TypeError if Tensor has it already."""
+    """Make a function or property the attribute `name` of Tensor. Raises TypeError if it exists."""
     if name in vars(Tensor):
         owner = vars(Tensor)[name]
         owner = getattr(getattr(owner, "fget", owner), "__module__", __name__)

@@ -1,1 +1,1 @@
-"""What errors and the page "coming from PyTorch" read: what is absent, what differs, what moved, and which word was meant."""
+"""Absent names, differences and moved modules, for error messages and the page "coming from PyTorch"."""

@@ -1,6 +1,6 @@
-"""Where modules moved. Read by the error for an old path, and loaded when that error is raised, not before."""
+"""New paths of moved modules, for the error about an old path, which loads this file when it is raised."""
 
-MOVED = {  # old path -> new path (its files, where the old module was divided)
+MOVED = {  # old path -> new path (and files, if the old module was divided)
     "minigrad._doors": "minigrad.cli.doors",
     "minigrad._tensor": "minigrad.engine (tensor, recording)",
     "minigrad._words": "minigrad.pytorch.words",

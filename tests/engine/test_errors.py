@@ -99,7 +99,7 @@ def test_shapes_that_do_not_fit(do, error, words):
     (lambda: leaf(3) + "a", TypeError, "add", "(3,)", "<U1"),
     (lambda: mg.tensor([leaf(2), leaf(2)]), RuntimeError, "requires a gradient", "detach()"),
     (lambda: mg.set_default_dtype(np.int32), TypeError, "float32 or float64", "int32"),
-    (lambda: mg.manual_seed(-1), ValueError, "not negative", "-1"),
+    (lambda: mg.manual_seed(-1), ValueError, "an integer >= 0", "-1"),
     (lambda: mg.manual_seed(0.5), ValueError, "whole number", "0.5"),
     (lambda: (leaf(3) * 2).requires_grad_(False), RuntimeError, "Only a leaf", "x.detach()"),
 )  # fmt: skip
@@ -215,7 +215,7 @@ def ndarray_plus_equals():
     (lambda: np.dstack([leaf(3), leaf(3)]), NotImplementedError, "np.dstack", "list", "mg.concatenate", "detach()"),
     (lambda: np.column_stack([mg.ones(3), mg.ones(3)]), NotImplementedError, "np.column_stack", "mg.concatenate"),
     (lambda: np.block([[leaf(3), leaf(3)]]), NotImplementedError, "np.block", "mg.concatenate"),
-    (lambda: np.average(leaf(3), weights=leaf(3)), NotImplementedError, "np.average", "named argument"),
+    (lambda: np.average(leaf(3), weights=leaf(3)), NotImplementedError, "np.average", "keyword argument"),
     (lambda: np.convolve(np.zeros(3), leaf(3)), NotImplementedError, "convolve", "no rule"),
 )  # fmt: skip
 def test_numpys_ways_around_the_history(do, error, words):
@@ -281,8 +281,8 @@ def test_in_place(do, error, words):
     (lambda: F.layer_norm(leaf(2, 3), (2, 4)), ValueError, "layer_norm", "(2, 4)", "(2, 3)"),
     (lambda: F.embedding(np.array([3]), leaf(3, 2)), IndexError, "token id 3", "vocabulary of 3", "0..2"),
     (lambda: F.embedding(np.array([0, -1]), leaf(3, 2)), IndexError, "token id -1", "vocabulary of 3"),
-    (lambda: F.embedding(np.array([1.0]), leaf(3, 2)), TypeError, "whole numbers", "float64"),
-    (lambda: F.embedding(leaf(3, 2), mg.tensor([1])), TypeError, "whole numbers", "float64"),
+    (lambda: F.embedding(np.array([1.0]), leaf(3, 2)), TypeError, "must be integers", "float64"),
+    (lambda: F.embedding(leaf(3, 2), mg.tensor([1])), TypeError, "must be integers", "float64"),
     (lambda: F.cross_entropy(leaf(2, 3), np.array([0, 3])), IndexError, "target 3", "3 classes", "0..2", "ignore_index (-100)"),
     (lambda: F.cross_entropy(leaf(2, 3), np.array([-1, 0])), IndexError, "target -1", "ignore_index"),
     (lambda: F.cross_entropy(leaf(2, 3), np.array([0])), ValueError, "(2, 3)", "targets of shape (2,)", "got (1,)"),

@@ -686,13 +686,13 @@ SHOWN = {
     "cross_entropy, every target ignored": (
         lambda: number(F.cross_entropy(mg.randn(2, 3), IGNORED)),
         lambda: number(TF.cross_entropy(torch.randn(2, 3), t(IGNORED)))),
-    "attention layer, a query that may see nothing": (
+    "attention layer, a query that may attend to no key": (
         lambda: number(MultiHeadAttention(4, 2)(mg.randn(1, 2, 4), mask=np.zeros((2, 2), bool))), their_blind_layer),
-    "attention, NaN in a value that no query may see": (lambda: hidden_value(mg, F), lambda: hidden_value(torch, TF)),
+    "attention, NaN in a value to which no query may attend": (lambda: hidden_value(mg, F), lambda: hidden_value(torch, TF)),
     "attention layer's boolean mask, True means": (
         lambda: polarity(MultiHeadAttention(4, 1)(mg.randn(1, 2, 4), mask=FIRST_ONLY, need_weights=True)[1].data[0]),
         lambda: polarity(tnn.MultiheadAttention(4, 1, batch_first=True)(*[torch.randn(1, 2, 4)] * 3, t(FIRST_ONLY))[1])),
-    "gradient of sqrt at 0 where nothing arrives": (
+    "gradient of sqrt at 0 if the incoming gradient is 0": (
         lambda: slope_of_sqrt_unused(mg), lambda: slope_of_sqrt_unused(torch)),
     "mse_loss of shapes (3,) and (3, 1)": (
         lambda: F.mse_loss(mg.randn(3), mg.randn(3, 1)), lambda: TF.mse_loss(torch.randn(3), torch.randn(3, 1))),
@@ -704,8 +704,8 @@ SHOWN = {
     "softplus(21.0) in float64": (
         lambda: "21" if F.softplus(t21(mg)).item() == 21 else "log(1 + exp(21))",
         lambda: "21" if TF.softplus(t21(torch)).item() == 21 else "log(1 + exp(21))"),
-    "scatter of two numbers to one place: the gradient goes to": (lambda: receivers(mg), lambda: receivers(torch)),
-    "gradient of median() where three numbers are equal": (
+    "scatter of two elements to one position: the gradient goes to": (lambda: receivers(mg), lambda: receivers(torch)),
+    "gradient of median() of three equal elements": (
         lambda: "one gets all" if max(slope_at(mg, mg.median, [2.0] * 3)) == 1 else "shared",
         lambda: "one gets all" if max(slope_at(torch, torch.median, [2.0] * 3)) == 1 else "shared"),
     "gradient of hypot at (0, 0)": (
@@ -717,7 +717,7 @@ SHOWN = {
     "float_power of float32": (
         lambda: str(mg.float_power(mg.ones(2), 2).dtype), lambda: str(torch.float_power(torch.ones(2), 2).dtype).removeprefix("torch.")),
     "prod over two axes": (lambda: mg.ones(2, 3).prod((0, 1)), lambda: torch.ones(2, 3).prod((0, 1))),
-    "softmax without an axis, of a cube": (
+    "softmax of three axes, without axis=": (
         lambda: which_axis(F.softmax(mg.randn(2, 3, 4))),
         lambda: which_axis(TF.softmax(torch.randn(2, 3, 4))) + ", with a warning"),
     "empty": (lambda: "zeros" if number(mg.empty(50)) == "0" else "other", None),
