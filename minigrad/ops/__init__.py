@@ -1,8 +1,12 @@
-"""What people type: functions named as in PyTorch, each also a method of Tensor. Hands on what the files here define.
+"""The public functions on tensors, named as in PyTorch. Most are also methods of Tensor.
 
-spelling     both spellings of a name      methods  which of them, and what else, is a method of Tensor
-elementwise  of every number      reductions  of many numbers      shape  of none: they only move
-indexing     of chosen ones       linalg      of matrices
+spelling     accept PyTorch's and NumPy's names of arguments
+methods      attach functions to Tensor as methods
+elementwise  functions of each element
+reductions   sums, extremes, sorting
+shape        reshape, transpose, join, split
+indexing     gather, scatter and so on
+linalg       products and matrices
 """
 
 from minigrad.ops import elementwise, indexing, linalg, methods, reductions, shape

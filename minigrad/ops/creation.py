@@ -1,6 +1,6 @@
-"""Where tensors come from: lists, arrays, fills, ranges and random numbers, named as in PyTorch. Records nothing.
+"""Make tensors from lists, arrays, fills, ranges and random numbers, with PyTorch's names.
 
-Shapes are given as numbers or as a tuple. Floats are float32 unless a dtype is given; whole numbers are int64.
+Shapes are given as integers or as a tuple. Floats are float32 unless a dtype is given; integers are int64.
 """
 
 import numpy as np
@@ -17,13 +17,13 @@ __all__ = [
 
 
 def tensor(data, dtype=None, requires_grad=False):
-    """A new leaf holding a copy of `data`: a number, nested lists, or an array (whose dtype is kept)."""
+    """Make a leaf with a copy of `data`: a number, nested lists, or an array (whose dtype is kept)."""
     out = as_tensor(data.detach() if isinstance(data, Tensor) else data, dtype)
     return Tensor(np.array(out.data)).requires_grad_(requires_grad)
 
 
 def from_numpy(array):
-    """A tensor on the same memory as the array."""
+    """Make a tensor that shares the array's memory."""
     return as_tensor(array)
 
 
@@ -45,7 +45,7 @@ def ones(*shape, dtype=None, requires_grad=False):
 
 
 def empty(*shape, dtype=None, requires_grad=False):
-    """Like zeros: memory that was never written is no place for surprises in a teaching engine."""
+    """zeros under PyTorch's name: uninitialized memory would only surprise in a teaching engine."""
     return zeros(*shape, dtype=dtype, requires_grad=requires_grad)
 
 
@@ -54,7 +54,7 @@ def full(shape, fill_value, dtype=None, requires_grad=False):
 
 
 def arange(start, end=None, step=1, dtype=None, requires_grad=False):
-    """start, start + step ... before end; whole numbers if all three are."""
+    """start, start + step ... before end; integers if all three are."""
     start, end = (0, start) if end is None else (start, end)
     array = np.arange(start, end, step)
     return tensor(
@@ -71,23 +71,23 @@ def eye(n, m=None, dtype=None, requires_grad=False):
 
 
 def randn(*shape, dtype=None, requires_grad=False, generator=None):
-    """Normal numbers, mean 0, variance 1, from the stream "default" or a np.random.Generator."""
+    """Draw from the standard normal distribution, with the stream "default" or a np.random.Generator."""
     return _filled((generator or random.stream()).standard_normal(_shape(shape)), dtype, requires_grad)
 
 
 def rand(*shape, dtype=None, requires_grad=False, generator=None):
-    """Uniform numbers from 0 up to 1."""
+    """Draw uniformly from [0, 1)."""
     return _filled((generator or random.stream()).random(_shape(shape)), dtype, requires_grad)
 
 
 def randint(low, high=None, size=(), generator=None):
-    """Whole numbers from low up to, not including, high."""
+    """Draw integers from low up to, but not including, high."""
     low, high = (0, low) if high is None else (low, high)
     return Tensor(np.asarray((generator or random.stream()).integers(low, high, _shape((tuple(size),)))))
 
 
 def randperm(n, generator=None):
-    """0 .. n-1 in random order."""
+    """Draw a random permutation of 0 .. n-1."""
     return Tensor((generator or random.stream()).permutation(n))
 
 
@@ -96,7 +96,7 @@ def _like(make):
         return make(*x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
 
     like.__name__ = like.__qualname__ = make.__name__ + "_like"
-    like.__doc__ = f"{make.__name__}, in the shape and dtype of x."
+    like.__doc__ = f"{make.__name__} with the shape and dtype of x."
     return like
 
 

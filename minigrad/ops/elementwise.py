@@ -1,4 +1,4 @@
-"""Functions of every number: one argument, two, comparisons, dtypes. Knows no axes."""
+"""Elementwise functions of one argument and of several, comparisons, and conversion of dtypes."""
 
 import numpy as np
 
@@ -20,19 +20,20 @@ __all__ = [
 # ---------------------------------------------------------------- one argument
 
 
-_OF_WHOLE_NUMBERS = {  # those that give whole numbers, or truth values, for whole numbers
-    np.absolute, np.negative, np.sign, np.floor, np.ceil, np.trunc, np.square, array_functions.relu, np.isnan, np.isinf, np.isfinite, np.logical_not,
+_KEEP_INTEGERS = {  # functions that return integers or booleans for integers
+    np.absolute, np.negative, np.sign, np.floor, np.ceil, np.trunc, np.square, array_functions.relu,
+    np.isnan, np.isinf, np.isfinite, np.logical_not,
 }  # fmt: skip
 
 
 def _elementwise(fun, name=None):
-    """The public function that applies `fun` to every element, under its own name or another."""
+    """Make the public function that applies `fun` to each element, under its own name or another."""
 
     def call(x):
-        return apply(fun, as_tensor(x) if fun in _OF_WHOLE_NUMBERS else floating(x))
+        return apply(fun, as_tensor(x) if fun in _KEEP_INTEGERS else floating(x))
 
     call.__name__ = call.__qualname__ = name or fun.__name__
-    call.__doc__ = f"{call.__name__}(x) of every element."
+    call.__doc__ = f"{call.__name__}(x) of each element."
     return public()(call)
 
 
@@ -87,7 +88,7 @@ def rsqrt(x):
 
 @public(np.round, np.around)
 def round(x, decimals=0):
-    """The nearest whole number, of two the even one; or the nearest number of so many decimals."""
+    """Round to the nearest integer, a tie to the even one; or to the given number of decimals."""
     if not decimals:
         return apply(np.rint, as_tensor(x)) if as_tensor(x).dtype.kind == "f" else as_tensor(x)
     return apply(np.rint, as_tensor(x) * 10.0**decimals) / 10.0**decimals
@@ -95,7 +96,7 @@ def round(x, decimals=0):
 
 @public()
 def frac(x):
-    """What is left of x without its whole part; its sign is x's."""
+    """The fractional part of x, with the sign of x."""
     return as_tensor(x) - trunc(x)
 
 
@@ -103,13 +104,13 @@ def frac(x):
 
 
 def _pairwise(fun, name=None):
-    """The public function that applies `fun` to pairs of elements, under its own name or another."""
+    """Make the public function that applies `fun` to pairs of elements, under its own name or another."""
 
     def call(x, y):
         return apply(fun, x, y)
 
     call.__name__ = call.__qualname__ = name or fun.__name__
-    call.__doc__ = f"{call.__name__}(x, y) of elements that stand at the same place after broadcasting."
+    call.__doc__ = f"{call.__name__}(x, y) of elements at the same position after broadcasting."
     return public()(call)
 
 
@@ -156,13 +157,13 @@ def sub(x, y, *, alpha=1):
 
 @public()
 def mul(x, y):
-    """x * y, element by element."""
+    """x * y, elementwise."""
     return apply(np.multiply, x, y)
 
 
 @public()
 def div(x, y, *, rounding_mode=None):
-    """x / y; rounded down with "floor", towards 0 with "trunc"."""
+    """x / y, rounded down with "floor", towards 0 with "trunc"."""
     quotient = apply(np.true_divide, x, y)
     if rounding_mode is None:
         return quotient
@@ -173,25 +174,25 @@ def div(x, y, *, rounding_mode=None):
 
 @public()
 def pow(x, y):
-    """x to the power y. A whole power takes no logarithm, so x may be negative; x^0 is 1 with gradient 0 everywhere."""
+    """x to the power y. An integer power allows a negative x; x^0 is 1 with gradient 0 everywhere."""
     return x**y if isinstance(x, Tensor) or isinstance(y, Tensor) else apply(np.power, x, y)
 
 
 @public(np.float_power)
 def float_power(x, y):
-    """x to the power y in floating point, also where both are whole numbers."""
+    """x to the power y in floating point, even if both are integers."""
     return pow(floating(x), y)
 
 
 @public()
 def lerp(x, end, weight):
-    """From x (weight 0) to end (weight 1) in a straight line."""
+    """Interpolate linearly from x (weight 0) to end (weight 1)."""
     return x + weight * (as_tensor(end) - x)
 
 
 @public()
 def clip(x, min=None, max=None):
-    """x, but at least `min` and at most `max`: numbers or tensors, either may be left out. On the border the gradient is x's."""
+    """Limit x to at least `min` and at most `max`, numbers or tensors. At a limit the gradient is x's."""
     x = as_tensor(x)
     if min is None and max is None:
         raise ValueError("clip needs min, max, or both.")
@@ -202,10 +203,11 @@ def clip(x, min=None, max=None):
 
 @public(np.where)
 def where(condition, x=None, y=None):
-    """x where the condition holds, else y; with the condition alone, the positions where it holds, as nonzero gives them.
+    """x where the condition holds, else y.
 
-    A NaN or inf in the slope of the branch not chosen still spoils the gradient (0 * inf is NaN): make its argument
-    harmless too, with a second where inside.
+    With the condition alone, the positions where it holds, as in nonzero. A NaN or inf in the slope of the
+    branch not chosen still makes the gradient NaN (0 * inf is NaN). Replace its argument too, with a second
+    where inside.
     """
     if x is None and y is None:
         return as_tensor(condition).nonzero(as_tuple=True)
@@ -223,24 +225,24 @@ multiply = mul
 divide = true_divide = div
 clamp = clip
 
-# ---------------------------------------------------------------- comparisons as a whole
+# ---------------------------------------------------------------- comparing tensors
 
 
 @public()
 def isclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
-    """Whether |x - y| <= atol + rtol |y|, element by element."""
+    """|x - y| <= atol + rtol |y|, elementwise."""
     return Tensor(np.isclose(as_tensor(x).data, as_tensor(y).data, rtol, atol, equal_nan))
 
 
 @public(np.allclose)
 def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
-    """Whether that holds for all of them: a Python truth value."""
+    """Check whether isclose holds for all elements. Returns a Python bool."""
     return bool(np.allclose(as_tensor(x).data, as_tensor(y).data, rtol, atol, equal_nan))
 
 
 @public(np.array_equal)
 def equal(x, y):
-    """Whether two tensors have the same shape and the same numbers: a Python truth value."""
+    """Check whether two tensors have the same shape and the same elements. Returns a Python bool."""
     return np.array_equal(as_tensor(x).data, as_tensor(y).data)
 
 
@@ -249,7 +251,7 @@ def equal(x, y):
 
 @public()
 def to(x, *what, dtype=None, device="cpu", **_):
-    """x as another dtype, differentiably. A device may be given, as in PyTorch; there is only the CPU."""
+    """Convert x to another dtype, differentiably. A device may be given too; there is only the CPU."""
     for one in what:
         if isinstance(one, str) and one.split(":")[0] in ("cpu", "cuda", "mps"):
             device = one
@@ -258,7 +260,7 @@ def to(x, *what, dtype=None, device="cpu", **_):
     return as_tensor(x, dtype) if str(device).startswith("cpu") else x.cuda()
 
 
-# ---------------------------------------------------------------- NumPy's functions that take something else
+# ---------------------------------------------------------------- NumPy's functions with other arguments
 
 
 def _clip(a, a_min=None, a_max=None, *, min=None, max=None):

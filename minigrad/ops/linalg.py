@@ -1,6 +1,7 @@
-"""Products of vectors and matrices, einsum, and what makes a matrix a matrix: inverse, determinant, Cholesky. Knows no calculus.
+"""Products of vectors and matrices, einsum, and inverse, determinant, Cholesky and so on.
 
-All products go through matmul, after transposing and reshaping. (minigrad.linalg hands the names on as torch.linalg does.)
+All products use matmul, after transposing and reshaping. (minigrad.linalg exports them by torch.linalg's
+names.)
 """
 
 import string
@@ -27,18 +28,19 @@ __all__ = [
 
 @public(np.linalg.matmul)
 def matmul(x, y):
-    """The matrix product x @ y over the last two axes, broadcasting the others; vectors as in NumPy."""
+    """The matrix product x @ y over the last two axes. The others broadcast; vectors work as in NumPy."""
     return apply(np.matmul, as_tensor(x), as_tensor(y))
 
 
 def _product(name, ndims, doc):
-    """matmul for tensors of exactly so many axes."""
+    """Make the public function that is matmul for tensors with exactly `ndims` axes."""
 
     def call(x, y):
         x, y = as_tensor(x), as_tensor(y)
         if (x.ndim, y.ndim) != ndims:
             raise ValueError(
-                f"{name} is for tensors of {ndims[0]} and {ndims[1]} axes, got shapes {x.shape} and {y.shape}; matmul takes any."
+                f"{name} is for tensors of {ndims[0]} and {ndims[1]} axes, got shapes {x.shape} and "
+                f"{y.shape}; matmul takes any."
             )
         return apply(np.matmul, x, y)
 
@@ -47,9 +49,7 @@ def _product(name, ndims, doc):
     return public()(call)
 
 
-dot = _product(
-    "dot", (1, 1), "The sum of the products of two vectors. (np.dot on tensors multiplies matrices, too.)"
-)
+dot = _product("dot", (1, 1), "The dot product of two vectors. (np.dot on tensors multiplies matrices, too.)")
 mv = _product("mv", (2, 1), "Matrix times vector.")
 mm = _product("mm", (2, 2), "Matrix times matrix.")
 bmm = _product("bmm", (3, 3), "A batch of matrices times a batch of matrices.")
@@ -57,7 +57,7 @@ bmm = _product("bmm", (3, 3), "A batch of matrices times a batch of matrices.")
 
 @public(np.outer, np.linalg.outer)
 def outer(x, y):
-    """Every number of x times every number of y: (N,), (M,) -> (N, M)."""
+    """Each element of x times each element of y: (N,), (M,) -> (N, M)."""
     return reshape(as_tensor(x), -1, 1) * reshape(as_tensor(y), 1, -1)
 
 
@@ -66,26 +66,26 @@ ger = outer
 
 @public(np.inner)
 def inner(x, y):
-    """The sums of products over the last axis of both."""
+    """Multiply and sum over the last axis of both."""
     x, y = as_tensor(x), as_tensor(y)
     return x * y if not (x.ndim and y.ndim) else tensordot(x, y, ([-1], [-1]))
 
 
 @public(np.vdot)
 def vdot(x, y):
-    """dot of the flattened numbers."""
+    """The dot product of the flattened tensors."""
     return apply(np.matmul, reshape(as_tensor(x), -1), reshape(as_tensor(y), -1))
 
 
 @public(np.vecdot, np.linalg.vecdot)
 def vecdot(x, y, axis=-1):
-    """The sums of products along one axis, broadcasting the others."""
+    """Multiply and sum over one axis; the others broadcast."""
     return sum(as_tensor(x) * y, axis)
 
 
 @public(np.tensordot, np.linalg.tensordot)
 def tensordot(x, y, axes=2, *, axis=None):
-    """The sums of products over so many last axes of x and first axes of y, or over the axes listed for each."""
+    """Multiply and sum over the last `axes` axes of x and first of y, or over the axes listed for each."""
     x, y, axes = as_tensor(x), as_tensor(y), axes if axis is None else axis
     if isinstance(axes, (int, np.integer)):
         axes = range(x.ndim - axes, x.ndim), range(axes)
@@ -95,12 +95,13 @@ def tensordot(x, y, axes=2, *, axis=None):
     )
     if [x.shape[a] for a in over_x] != [y.shape[a] for a in over_y]:
         raise ValueError(
-            f"tensordot: axes {over_x} of shape {x.shape} and axes {over_y} of shape {y.shape} differ in length."
+            f"tensordot: axes {over_x} of shape {x.shape} and axes {over_y} of "
+            f"shape {y.shape} differ in length."
         )
     in_x = list(range(x.ndim))  # a letter for each axis, the same where they are summed
     in_y = [over_x[over_y.index(i)] if i in over_y else x.ndim + i for i in range(y.ndim)]
     keep = [a for a in in_x if a not in over_x] + [a for a in in_y if a >= x.ndim]
-    return _arranged(*_contract((x, in_x), (y, in_y), set(keep)), keep)
+    return _arrange(*_contract((x, in_x), (y, in_y), set(keep)), keep)
 
 
 # ---------------------------------------------------------------- einsum
@@ -108,15 +109,15 @@ def tensordot(x, y, axes=2, *, axis=None):
 
 @public()
 def einsum(equation, *operands):
-    """Products summed as the equation says, in np.einsum's notation: "bij,bjk->bik", "ii", "...i,i", "ij->ji"."""
+    """Multiply and sum by an equation in np.einsum's notation: "bij,bjk->bik", "ii", "...i,i", "ij->ji"."""
     operands = [
         as_tensor(x)
         for x in (operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands)
     ]
     inputs, output = _letters(equation, operands)
-    parts = [_each_once(x, letters) for x, letters in zip(operands, inputs, strict=True)]
+    parts = [_take_diagonals(x, letters) for x, letters in zip(operands, inputs, strict=True)]
     sizes = _sizes(equation, parts)
-    parts = [_without_ones(x, letters, sizes) for x, letters in parts]
+    parts = [_drop_ones(x, letters, sizes) for x, letters in parts]
     for positions in _order(parts, output):
         chosen = [parts.pop(i) for i in sorted(positions, reverse=True)]
         while len(chosen) > 1:
@@ -124,13 +125,13 @@ def einsum(equation, *operands):
             chosen.append(_contract(chosen.pop(), chosen.pop(), later))
         parts.append(chosen[0])
     x, letters = parts[0]
-    x, letters = _summed(x, letters, set(output))
-    missing = [a for a in output if a not in letters]  # of length 1 everywhere
-    return _arranged(reshape(x, *x.shape, *(1 for _ in missing)) if missing else x, letters + missing, output)
+    x, letters = _sum_out(x, letters, set(output))
+    missing = [a for a in output if a not in letters]  # axes of length 1 in every operand
+    return _arrange(reshape(x, *x.shape, *(1 for _ in missing)) if missing else x, letters + missing, output)
 
 
 def _letters(equation, operands):
-    """The letters of each operand and of the output, where letters of their own stand for the ellipsis."""
+    """Return the letters of each operand and of the output; unused letters replace the ellipsis."""
     if not isinstance(equation, str):
         raise TypeError(
             f"einsum needs its equation first, such as 'ij,jk->ik', got {type(equation).__name__}."
@@ -147,7 +148,8 @@ def _letters(equation, operands):
         n = x.ndim - len(term.replace("...", ""))
         if n < 0 or n and "..." not in term:
             raise ValueError(
-                f"einsum: {term!r} of {equation!r} does not name the {x.ndim} axes of an operand of shape {x.shape}."
+                f"einsum: {term!r} in {equation!r} does not name the {x.ndim} axes of an operand "
+                f"of shape {x.shape}."
             )
         inputs.append(list(term.replace("...", "".join(hidden[len(hidden) - n :]))))
     if not arrow:
@@ -157,13 +159,14 @@ def _letters(equation, operands):
     unknown = [a for a in output if not any(a in letters for letters in inputs) or output.count(a) > 1]
     if unknown or not all(a.isalpha() for letters in inputs for a in letters):
         raise ValueError(
-            f"einsum: in {equation!r} each axis is a letter, and each letter of the output stands there once and in some operand."
+            f"einsum: in {equation!r} each axis must be a letter, and each letter of the output must occur "
+            "once in it and also in an operand."
         )
     return inputs, output
 
 
-def _each_once(x, letters):
-    """The diagonal of the axes that bear one letter: "ii" means the elements with equal indices."""
+def _take_diagonals(x, letters):
+    """Take the diagonal of axes with the same letter: "ii" means the elements with equal indices."""
     letters = list(letters)
     for a in dict.fromkeys(letters):
         while letters.count(a) > 1:
@@ -177,26 +180,27 @@ def _each_once(x, letters):
 
 
 def _sizes(equation, parts):
-    """How long the axis of each letter is; 1 broadcasts."""
+    """Return the length of each letter's axis; an axis of length 1 broadcasts."""
     sizes = {}
     for x, letters in parts:
         for a, n in zip(letters, x.shape):
             if sizes.setdefault(a, n) != n and 1 not in (n, sizes[a]):
                 raise ValueError(
-                    f"einsum: in {equation!r} the axis {a!r} is {sizes[a]} long in one operand and {n} in another."
+                    f"einsum: in {equation!r} the axis {a!r} is {sizes[a]} long in one operand "
+                    f"and {n} in another."
                 )
             sizes[a] = n if sizes[a] == 1 else sizes[a]
     return sizes
 
 
-def _without_ones(x, letters, sizes):
-    """Without the axes of length 1, which only broadcast."""
+def _drop_ones(x, letters, sizes):
+    """Drop the axes of length 1, which only broadcast."""
     ones = tuple(i for i, a in enumerate(letters) if x.shape[i] == 1)
     return (squeeze(x, ones), [a for i, a in enumerate(letters) if i not in ones]) if ones else (x, letters)
 
 
 def _order(parts, output):
-    """Which operands to multiply, step by step; of more than two, those first that leave little."""
+    """List the positions of the operands to multiply in each step; a small result comes first (greedy)."""
     if len(parts) < 3:
         return [range(len(parts))] * (len(parts) == 2)
     terms = ",".join("".join(letters) for _, letters in parts)
@@ -205,8 +209,8 @@ def _order(parts, output):
 
 
 def _contract(one, other, later):
-    """The product of two operands, each (tensor, letters), summed over the letters that nothing later needs."""
-    (x, in_x), (y, in_y) = (_summed(*a, later | set(b[1])) for a, b in ((one, other), (other, one)))
+    """Multiply two operands (tensor, letters), and sum over the letters that no later step needs."""
+    (x, in_x), (y, in_y) = (_sum_out(*a, later | set(b[1])) for a, b in ((one, other), (other, one)))
     batch = [a for a in in_x if a in in_y and a in later]
     both = [a for a in in_x if a in in_y and a not in later]
     left, right = [a for a in in_x if a not in in_y], [a for a in in_y if a not in in_x]
@@ -215,24 +219,24 @@ def _contract(one, other, later):
     def shape(*groups):
         return [size[a] for a in batch] + [int(np.prod([size[a] for a in group])) for group in groups]
 
-    x = reshape(_arranged(x, in_x, batch + left + both), shape(left, both))  # (batch, left, both)
-    y = reshape(_arranged(y, in_y, batch + both + right), shape(both, right))  # (batch, both, right)
-    z = x @ y if both else x * y  # (batch, left, 1) * (batch, 1, right) is the same without a sum
+    x = reshape(_arrange(x, in_x, batch + left + both), shape(left, both))  # (batch, left, both)
+    y = reshape(_arrange(y, in_y, batch + both + right), shape(both, right))  # (batch, both, right)
+    z = x @ y if both else x * y  # (batch, left, 1) * (batch, 1, right): the same product without a sum
     return reshape(z, [size[a] for a in batch + left + right]), batch + left + right
 
 
-def _summed(x, letters, keep):
-    """Summed over the letters that are not in `keep`."""
+def _sum_out(x, letters, keep):
+    """Sum over the letters that are not in `keep`."""
     gone = tuple(i for i, a in enumerate(letters) if a not in keep)
     return (sum(x, gone), [a for a in letters if a in keep]) if gone else (x, letters)
 
 
-def _arranged(x, letters, wanted):
-    """With the axes in the order wanted."""
+def _arrange(x, letters, wanted):
+    """Bring the axes into the wanted order."""
     return x if letters == wanted else permute(x, [letters.index(a) for a in wanted])
 
 
-# ---------------------------------------------------------------- matrices as a whole
+# ---------------------------------------------------------------- whole matrices
 
 
 def _square(x, name):
@@ -253,7 +257,7 @@ inverse = inv
 
 @public(np.linalg.det)
 def det(x):
-    """The determinant of each matrix (..., n, n). Its gradient divides by it, so it needs matrices that can be inverted."""
+    """The determinant of each matrix (..., n, n). Its gradient needs matrices that are not singular."""
     return apply(np.linalg.det, _square(x, "det"))
 
 
@@ -269,20 +273,20 @@ Slogdet = namedtuple("Slogdet", "sign logabsdet")
 
 @public(np.linalg.slogdet)
 def slogdet(x):
-    """(sign, log |det x|), without overflow; the sign carries no gradient."""
+    """(sign, log |det x|), without overflow; the sign has no gradient."""
     x = _square(x, "slogdet")
     return Slogdet(Tensor(np.asarray(np.linalg.slogdet(x.data)[0])), apply(array_functions.logabsdet, x))
 
 
 @public(np.linalg.cholesky)
 def cholesky(x):
-    """The lower triangular L of L L^T = x, for symmetric positive definite x (..., n, n), of which it reads the lower half."""
+    """The lower triangular L of L L^T = x, symmetric positive definite (..., n, n). Reads the lower half."""
     return apply(np.linalg.cholesky, _square(x, "cholesky"))
 
 
 @public()
 def solve(x, y):
-    """The z of x z = y: x (..., n, n), y (n,) or (..., n, k)."""
+    """Solve x z = y for z: x (..., n, n), y (n,) or (..., n, k)."""
     x, y = _square(x, "solve"), as_tensor(y)
     if y.ndim == 1 or y.ndim == x.ndim - 1 and y.shape == x.shape[:-1]:
         return squeeze(solve(x, unsqueeze(y, -1)), -1)
@@ -294,7 +298,7 @@ def matrix_power(x, n):
     """x @ x @ ... @ x, n times; a negative n inverts first."""
     x = _square(x, "matrix_power") if n >= 0 else inv(x)
     power, n = None, abs(n)
-    while n:  # by squaring: the bits of n say which of x, x^2, x^4 ... are multiplied
+    while n:  # by squaring: the bits of n select among x, x^2, x^4 ...
         power = x if power is None and n % 2 else power @ x if n % 2 else power
         n //= 2
         x = x @ x if n else x
@@ -306,14 +310,19 @@ def matrix_power(x, n):
 
 @either_spelling
 def matrix_norm(x, ord="fro", axis=(-2, -1), keepdims=False):
-    """The norm of matrices: "fro" the length of all numbers, 1 the largest column sum, inf the largest row sum; -1 and -inf the smallest."""
+    """The norm of matrices.
+
+    "fro" is the Euclidean norm of all elements, 1 the largest column sum of absolute values, inf the largest
+    row sum; -1 and -inf are the smallest. Raises NotImplementedError for norms that need singular values.
+    """
     x = as_tensor(x)
     row, column = (axis_of(x, a) for a in axis)
     if ord == "fro":
         return norm(x, 2, (row, column), keepdims)
     if ord not in (1, -1, np.inf, -np.inf):
         raise NotImplementedError(
-            f"matrix_norm: {ord!r} needs singular values, which have no rule here; 'fro', 1, -1, inf and -inf have."
+            f"matrix_norm: {ord!r} needs singular values, which have no rule here; "
+            "'fro', 1, -1, inf and -inf have one."
         )
     first, then = (row, column) if abs(ord) == 1 else (column, row)
     out = (amax if ord > 0 else amin)(sum(abs(x), first, keepdims=True), then, keepdims=True)
@@ -322,13 +331,13 @@ def matrix_norm(x, ord="fro", axis=(-2, -1), keepdims=False):
 
 @either_spelling
 def vector_norm(x, ord=2, axis=None, keepdims=False):
-    """norm, under torch.linalg's name."""
+    """norm under torch.linalg's name."""
     return norm(x, ord, axis, keepdims)
 
 
 @either_spelling
 def any_norm(x, ord=None, axis=None, keepdims=False):
-    """As np.linalg.norm and torch.linalg.norm: of a matrix or of two axes the matrix norm `ord`, else that of vectors."""
+    """The matrix norm `ord` of a matrix or two axes, else the vector norm, as in NumPy and torch.linalg."""
     x = as_tensor(x)
     axes = (
         tuple(range(x.ndim)) if axis is None else tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
@@ -340,16 +349,16 @@ def any_norm(x, ord=None, axis=None, keepdims=False):
 
 @either_spelling
 def batch_diagonal(x, *, offset=0, axis1=-2, axis2=-1):
-    """diagonal, of the last two axes unless told otherwise."""
+    """The diagonal of the last two axes, or of the given ones."""
     return diagonal(x, offset, axis1, axis2)
 
 
 def trace(x, offset=0, axis1=0, axis2=1):
-    """The sum of the diagonal. A method only: minigrad.trace is the command that shows a model's steps."""
+    """Sum the diagonal. Only a method, because minigrad.trace is the command that shows a model's steps."""
     return sum(diagonal(as_tensor(x), offset, axis1, axis2), -1)
 
 
-# ---------------------------------------------------------------- NumPy's functions that take something else
+# ---------------------------------------------------------------- NumPy's functions with other arguments
 
 
 def _dot(a, b):

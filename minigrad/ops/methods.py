@@ -1,4 +1,4 @@
-"""Attach methods to Tensor: the public functions of this folder, and what is a method only.
+"""Attach methods to Tensor: the public functions of this folder, and methods that are no functions.
 
 tests/engine/test_methods.py prints all methods of Tensor, with the file that defines each.
 """
@@ -54,15 +54,17 @@ def _no_gpu(self, *_, **__):
 
 
 for _name, _method in {
-    "T": property(lambda x: apply(np.transpose, x), doc="The axes reversed: a matrix transposed."),
-    "mT": property(lambda x: apply(np.swapaxes, x, -1, -2), doc="The last two axes exchanged: a batch of matrices transposed."),
+    "T": property(lambda x: apply(np.transpose, x), doc="Transpose: reverse the axes."),
+    "mT": property(lambda x: apply(np.swapaxes, x, -1, -2), doc="Transpose each matrix: swap the last two axes."),
     "trace": linalg.trace,
-    "where": lambda self, condition, y: where(condition, self, y),  # called on the tensor to keep: x.where(condition, other)
-    "view_as": lambda self, other: reshape(self, other.shape), "reshape_as": lambda self, other: reshape(self, other.shape),
+    "where": lambda self, condition, y: where(condition, self, y),  # x.where(condition, other)
+    "view_as": lambda self, other: reshape(self, other.shape),
+    "reshape_as": lambda self, other: reshape(self, other.shape),
     "expand_as": lambda self, other: broadcast_to(self, other.shape),
     "astype": to, "type": to, "type_as": to,
     "float": lambda self: to(self, np.float32), "double": lambda self: to(self, np.float64),
-    "int": lambda self: to(self, np.int32), "long": lambda self: to(self, np.int64), "bool": lambda self: to(self, np.bool_),
+    "int": lambda self: to(self, np.int32), "long": lambda self: to(self, np.int64),
+    "bool": lambda self: to(self, np.bool_),
     "cuda": _no_gpu, "cpu": lambda self: self, "contiguous": lambda self: self,
 }.items():  # fmt: skip
     attach(_name, _method)
@@ -72,7 +74,7 @@ for _name, _method in {
 
 
 def _in_place(fun):
-    """The method that writes fun(x, ...) into x."""
+    """Make the method that writes fun(x, ...) into x."""
 
     def change(self, *args, **kwargs):
         return self._write(

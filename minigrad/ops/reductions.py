@@ -1,6 +1,6 @@
-"""Many numbers become one, or as many running ones, or change places by size: sums, extremes, orders. Knows axes.
+"""Reductions, cumulative sums and products, and sorting.
 
-`axis` may be one axis, several where it makes sense, or None for all numbers.
+`axis` may be one axis, several where that makes sense, or None for all elements.
 """
 
 from collections import namedtuple
@@ -30,8 +30,8 @@ def _as(x, dtype):
     return as_tensor(x) if dtype is None else as_tensor(x).to(dtype)
 
 
-def _in_one(x, axis):
-    """x with the given axes (None: all) as one axis, the last; and the shape of the others, with ones for those, to put back."""
+def _merge_axes(x, axis):
+    """Merge axes (None: all) into one, the last. Also returns the shape of a result with keepdims=True."""
     axes = range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = [axis_of(x, a) for a in axes]
     others = [i for i in range(x.ndim) if i not in axes]
@@ -41,7 +41,7 @@ def _in_one(x, axis):
     ), shape
 
 
-# ---------------------------------------------------------------- sums and what is made of them
+# ---------------------------------------------------------------- sums, means and norms
 
 
 @public(np.sum)
@@ -60,7 +60,7 @@ def mean(x, axis=None, keepdims=False, dtype=None):
 
 @public()
 def var(x, axis=None, correction=1, keepdims=False, unbiased=None):
-    """The variance: squared distance from the mean, summed, over n - correction (1 as in PyTorch; np.var on a tensor uses 0)."""
+    """The variance: sum of (x - mean)^2 / (n - correction). Like PyTorch's; np.var has correction 0."""
     x = as_tensor(x)
     distance = x - mean(x, axis, keepdims=True)
     total = sum(distance * distance, axis, keepdims)
@@ -69,22 +69,25 @@ def var(x, axis=None, correction=1, keepdims=False, unbiased=None):
 
 @public()
 def std(x, axis=None, correction=1, keepdims=False, unbiased=None):
-    """The square root of the variance; where all numbers are equal its gradient is 0, as the norm's at 0."""
+    """The square root of the variance. Where all elements are equal, its gradient is 0, as the norm's."""
     x = as_tensor(x)
     distance = norm(x - mean(x, axis, keepdims=True), 2, axis, keepdims)
     return distance / _freedom(x, distance, correction if unbiased is None else int(unbiased)) ** 0.5
 
 
 def _freedom(x, total, correction):
-    """How many numbers went into each total, less the correction; nan if none are left, as in PyTorch."""
+    """Return n - correction, with n elements in each total; nan unless positive, as in PyTorch."""
     left = x.data.size / total.data.size - correction if total.data.size else 1
     return left if left > 0 else np.nan
 
 
 @public()
 def norm(x, p="fro", axis=None, keepdims=False, dtype=None):
-    """The p-norm of the numbers as one vector: p = 2 or "fro" their length, 1 the sum of absolute values, inf the largest one,
-    0 how many are not 0, else (sum |x|^p)^(1/p). At the zero vector, where it has a kink, its gradient is 0."""
+    """The p-norm of the elements as one vector: (sum |x|^p)^(1/p).
+
+    p = 2 or "fro" is the Euclidean norm, 1 the sum of absolute values, inf the largest absolute value, 0 the
+    number of nonzero elements. At the zero vector, where the norm has a kink, its gradient is 0.
+    """
     x, axis = floating(_as(x, dtype)), _axes(axis)
     if p in ("fro", 2, None):
         return apply(array_functions.norm, x, axis=axis, keepdims=keepdims)
@@ -103,15 +106,15 @@ def norm(x, p="fro", axis=None, keepdims=False, dtype=None):
 
 @public(np.prod)
 def prod(x, axis=None, keepdims=False, dtype=None):
-    """The product over an axis, several, or all. Its gradient is right with zeros among the numbers, too."""
-    x, shape = _in_one(_as(x, dtype), axis)
+    """The product over one axis, several, or all. Its gradient is also right if elements are zero."""
+    x, shape = _merge_axes(_as(x, dtype), axis)
     out = apply(np.prod, x, axis=-1)
     return out.reshape(shape) if keepdims else out
 
 
 @public(np.cumsum)
 def cumsum(x, axis=None, dtype=None):
-    """The sums of the first, the first two, the first three ... along an axis; without one, of the flattened numbers."""
+    """The cumulative sum along an axis; without one, of the flattened x."""
     x = _as(x, dtype)
     return (
         apply(np.cumsum, x.reshape(-1), axis=0)
@@ -122,9 +125,10 @@ def cumsum(x, axis=None, dtype=None):
 
 @public(np.cumprod)
 def cumprod(x, axis=None, dtype=None):
-    """The products of the first, the first two, the first three ... along an axis; without one, of the flattened numbers.
+    """The cumulative product along an axis; without one, of the flattened x.
 
-    By doubling: products of 2 neighbours, then of 4, then of 8. So it divides nowhere and is right with zeros, to any order.
+    Computed by doubling: products of 2 neighbors, then of 4, then of 8. Nothing is divided, so derivatives of
+    any order are right if elements are zero.
     """
     x = _as(x, dtype)
     x = x.reshape(-1) if axis is None else x
@@ -133,72 +137,76 @@ def cumprod(x, axis=None, dtype=None):
     while step < x.shape[axis]:
         first, rest, before = (x[along(axis, s)] for s in (slice(step), slice(step, None), slice(-step)))
         x, step = concatenate([first, rest * before], axis), 2 * step
-    return x * 1 if step == 1 else x  # a new tensor, always
+    return x * 1 if step == 1 else x  # always a new tensor
 
 
-# ---------------------------------------------------------------- truth and counting: no gradient
+# ---------------------------------------------------------------- booleans and counts: no gradient
 
 
 @public(np.any)
 def any(x, axis=None, keepdims=False):
-    """Whether some element is not zero."""
+    """Check whether any element is nonzero."""
     return apply(np.any, as_tensor(x), axis=_axes(axis), keepdims=keepdims)
 
 
 @public(np.all)
 def all(x, axis=None, keepdims=False):
-    """Whether no element is zero."""
+    """Check whether all elements are nonzero."""
     return apply(np.all, as_tensor(x), axis=_axes(axis), keepdims=keepdims)
 
 
 @public(np.count_nonzero)
 def count_nonzero(x, axis=None, keepdims=False):
-    """How many elements are not zero."""
+    """Count the nonzero elements."""
     return apply(np.count_nonzero, as_tensor(x), axis=_axes(axis), keepdims=keepdims)
 
 
 @public(np.argmax)
 def argmax(x, axis=None, keepdims=False):
-    """The position of the (first) largest value; whole numbers, no gradient."""
+    """The position of the (first) largest value; integers, no gradient."""
     return apply(np.argmax, as_tensor(x), axis=axis, keepdims=keepdims)
 
 
 @public(np.argmin)
 def argmin(x, axis=None, keepdims=False):
-    """The position of the (first) smallest value; whole numbers, no gradient."""
+    """The position of the (first) smallest value; integers, no gradient."""
     return apply(np.argmin, as_tensor(x), axis=axis, keepdims=keepdims)
 
 
-# ---------------------------------------------------------------- extremes and orders
+# ---------------------------------------------------------------- extremes and sorting
 
 
 @public(np.amax, np.max)
 def amax(x, axis=None, keepdims=False):
-    """The largest value over an axis, several, or all; ties share the gradient equally."""
+    """The largest value over one axis, several, or all; ties share the gradient equally."""
     return apply(np.amax, as_tensor(x), axis=_axes(axis), keepdims=keepdims)
 
 
 @public(np.amin, np.min)
 def amin(x, axis=None, keepdims=False):
-    """The smallest value over an axis, several, or all; ties share the gradient equally."""
+    """The smallest value over one axis, several, or all; ties share the gradient equally."""
     return apply(np.amin, as_tensor(x), axis=_axes(axis), keepdims=keepdims)
 
 
-Extremes = namedtuple("Extremes", "values indices")  # what max, min and median over an axis give
-Sorted = namedtuple("Sorted", "values indices")  # what sort and topk give
+Extremes = namedtuple("Extremes", "values indices")  # the result of max, min and median over an axis
+Sorted = namedtuple("Sorted", "values indices")  # the result of sort and topk
 
 
 @public()
 def max(x, axis=None, keepdims=False, y=None):
-    """As in PyTorch: the largest value of all; over an axis (values, indices), where the gradient goes to the index chosen;
-    with a second tensor, maximum."""
+    """The largest value; over an axis (values, indices); with a second tensor, maximum. As in PyTorch.
+
+    Over an axis the gradient goes to the chosen index.
+    """
     return _extreme(x, axis, keepdims, y, amax, argmax, maximum)
 
 
 @public()
 def min(x, axis=None, keepdims=False, y=None):
-    """As in PyTorch: the smallest value of all; over an axis (values, indices), where the gradient goes to the index chosen;
-    with a second tensor, minimum."""
+    """The smallest value; over an axis (values, indices); with a second tensor, minimum. As in PyTorch.
+
+    Over an axis the gradient goes to the chosen index.
+    """
     return _extreme(x, axis, keepdims, y, amin, argmin, minimum)
 
 
@@ -206,19 +214,19 @@ def _extreme(x, axis, keepdims, y, value, position, of_two):
     if y is not None or isinstance(axis, (Tensor, np.ndarray)):
         return of_two(x, axis if y is None else y)
     return (
-        value(x) if axis is None else _chosen(as_tensor(x), position(x, axis, keepdims=True), axis, keepdims)
+        value(x) if axis is None else _choose(as_tensor(x), position(x, axis, keepdims=True), axis, keepdims)
     )
 
 
-def _chosen(x, index, axis, keepdims):
-    """The values at one index along the axis, and the index."""
+def _choose(x, index, axis, keepdims):
+    """Return the values at one index along the axis, and the index."""
     values = take_along_axis(x, index, axis)
     return Extremes(values, index) if keepdims else Extremes(squeeze(values, axis), squeeze(index, axis))
 
 
 @public()
 def argsort(x, axis=-1, descending=False, stable=True):
-    """The positions in order of size; of equal numbers the first comes first."""
+    """The positions that sort x. Equal elements keep their order."""
     x = as_tensor(x).detach()
     if not descending:
         return apply(np.argsort, x, axis=axis, kind="stable")
@@ -228,7 +236,7 @@ def argsort(x, axis=-1, descending=False, stable=True):
 
 @public()
 def sort(x, axis=-1, descending=False, stable=True):
-    """(values, indices) in order of size; each gradient goes back to where its value came from."""
+    """Sort. Returns (values, indices); each gradient goes back to the position of its value."""
     if not as_tensor(x).ndim:
         return Sorted(as_tensor(x) * 1, argsort(unsqueeze(as_tensor(x), 0))[0])
     order = argsort(x, axis, descending)
@@ -237,11 +245,11 @@ def sort(x, axis=-1, descending=False, stable=True):
 
 @public()
 def topk(x, k, axis=-1, largest=True, sorted=True):
-    """(values, indices) of the k largest, largest first; or of the k smallest."""
+    """(values, indices) of the k largest elements, largest first; or of the k smallest."""
     x = as_tensor(x)
     if not 0 <= k <= x.shape[axis_of(x, axis)]:
         raise ValueError(
-            f"topk: k = {k}, but axis {axis} of a tensor of shape {x.shape} has {x.shape[axis]} numbers."
+            f"topk: k = {k}, but axis {axis} of a tensor of shape {x.shape} has {x.shape[axis]} elements."
         )
     order = argsort(x, axis, descending=largest)[along(axis_of(x, axis), slice(k))]
     return Sorted(take_along_axis(x, order, axis), order)
@@ -249,21 +257,24 @@ def topk(x, k, axis=-1, largest=True, sorted=True):
 
 @public()
 def median(x, axis=None, keepdims=False):
-    """As in PyTorch: the middle value, the lower of two (np.median on a tensor takes their mean); over an axis (values, indices)."""
+    """The middle value; over an axis (values, indices).
+
+    Of two middle values it is the lower one, as in PyTorch. (np.median on a tensor takes their mean.)
+    """
     x = as_tensor(x)
     if axis is None:
         return median(x.reshape(-1), 0).values
     middle = (x.shape[axis_of(x, axis)] - 1) // 2
     if middle < 0:
         raise ValueError(f"median: axis {axis} of a tensor of shape {x.shape} is empty.")
-    return _chosen(x, argsort(x, axis)[along(axis_of(x, axis), slice(middle, middle + 1))], axis, keepdims)
+    return _choose(x, argsort(x, axis)[along(axis_of(x, axis), slice(middle, middle + 1))], axis, keepdims)
 
 
-# ---------------------------------------------------------------- NumPy's functions that mean something else
+# ---------------------------------------------------------------- NumPy's functions with another meaning
 
 
 def _median(a, axis=None, keepdims=False):
-    x, shape = _in_one(as_tensor(a), axis)
+    x, shape = _merge_axes(as_tensor(a), axis)
     n = x.shape[-1]
     out = sort(x).values[..., (n - 1) // 2 : n // 2 + 1].mean(-1)
     return out.reshape(shape) if keepdims else out

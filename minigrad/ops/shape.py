@@ -1,4 +1,4 @@
-"""Numbers that only move: other shapes, orders of axes, copies, pieces and joins. Knows no arithmetic."""
+"""Functions that only move elements: reshape, transpose, repeat, join, split."""
 
 import numpy as np
 
@@ -21,30 +21,30 @@ def _tuple(axes):
     return tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
 
 
-# ---------------------------------------------------------------- the same numbers in another shape
+# ---------------------------------------------------------------- shapes
 
 
 @public()
 def reshape(x, *shape):
-    """The same elements in another shape; one length may be -1."""
+    """Give the elements another shape; one length may be -1."""
     return apply(np.reshape, x, several(shape))
 
 
 @public()
 def view(x, *shape):
-    """reshape, under PyTorch's other name."""
+    """reshape under PyTorch's other name."""
     return apply(np.reshape, x, several(shape))
 
 
 @public(np.ravel)
 def ravel(x):
-    """All elements along one axis."""
+    """Flatten x to one axis."""
     return apply(np.reshape, x, (-1,))
 
 
 @public()
 def flatten(x, start_dim=0, end_dim=-1):
-    """The axes from start_dim to end_dim as one."""
+    """Merge the axes from start_dim to end_dim into one."""
     if not x.ndim:
         return reshape(x, 1)
     start, end = axis_of(x, start_dim), axis_of(x, end_dim)
@@ -57,14 +57,14 @@ def flatten(x, start_dim=0, end_dim=-1):
 
 @public()
 def unflatten(x, axis, sizes):
-    """One axis as several, of the given sizes; one of them may be -1."""
+    """Split one axis into several of the given sizes; one size may be -1."""
     axis = axis_of(x, axis)
     return reshape(x, x.shape[:axis] + _tuple(sizes) + x.shape[axis + 1 :])
 
 
 @public()
 def squeeze(x, axis=None):
-    """Without the axes of length 1; one that is longer is left alone, as in PyTorch."""
+    """Remove axes of length 1. Longer axes stay, as in PyTorch."""
     if axis is not None:
         axis = tuple(a for a in _tuple(axis) if x.shape[axis_of(x, a)] == 1)
     return apply(np.squeeze, x, axis=axis)
@@ -72,46 +72,48 @@ def squeeze(x, axis=None):
 
 @public()
 def unsqueeze(x, axis):
-    """With a new axis of length 1."""
+    """Insert a new axis of length 1."""
     return apply(np.expand_dims, x, axis)
 
 
-# ---------------------------------------------------------------- another order of axes or of numbers
+# ---------------------------------------------------------------- the order of axes or of elements
 
 
 @public()
 def permute(x, *axes):
-    """The axes in another order."""
+    """Reorder the axes."""
     return apply(np.transpose, x, several(axes))
 
 
 @public()
 def swapaxes(x, axis0, axis1):
-    """Two axes exchanged."""
+    """Swap two axes."""
     return apply(np.swapaxes, x, axis0, axis1)
 
 
 @public()
 def transpose(x, axis0, axis1):
-    """Two axes exchanged, as in PyTorch; permute orders all of them, .T reverses a matrix."""
+    """Swap two axes, as in PyTorch. permute reorders all axes, .T transposes a matrix."""
     return apply(np.swapaxes, x, axis0, axis1)
 
 
 @public(np.moveaxis)
 def movedim(x, source, destination):
-    """Some axes put to other places; the others keep their order."""
+    """Move some axes to other positions; the others keep their order."""
     source, destination = ([axis_of(x, a) for a in _tuple(axes)] for axes in (source, destination))
     if len(set(source)) != len(set(destination)) or len(source) != len(destination):
-        raise ValueError(f"movedim needs as many places as axes, each once, got {source} and {destination}.")
+        raise ValueError(
+            f"movedim needs as many positions as axes, each once, got {source} and {destination}."
+        )
     order = [a for a in range(x.ndim) if a not in source]
-    for place, axis in sorted(zip(destination, source)):
-        order.insert(place, axis)
+    for position, axis in sorted(zip(destination, source)):
+        order.insert(position, axis)
     return permute(x, order)
 
 
 @public()
 def t(x):
-    """A matrix transposed; a vector as it is."""
+    """Transpose a matrix; a vector stays as it is."""
     if x.ndim > 2:
         raise ValueError(
             f"t() is for matrices, got shape {x.shape}; use .mT for a batch of them, or permute."
@@ -121,7 +123,7 @@ def t(x):
 
 @public()
 def flip(x, *axes, axis=None):
-    """The order of the numbers reversed along some axes."""
+    """Reverse the order of the elements along some axes."""
     axes = _tuple(axis) if axis is not None else several(axes)
     backwards = {axis_of(x, a) for a in axes}
     return x[tuple(slice(None, None, -1 if i in backwards else 1) for i in range(x.ndim))]
@@ -129,7 +131,7 @@ def flip(x, *axes, axis=None):
 
 @public(np.roll)
 def roll(x, shift, axis=None):
-    """Every number moved `shift` places along an axis (or several); what leaves at the end enters at the beginning."""
+    """Shift the elements by `shift` positions along one axis or several, cyclically."""
     if axis is None:
         return roll(reshape(x, -1), shift, 0).reshape(x.shape)
     for s, a in np.broadcast(shift, axis):
@@ -144,13 +146,13 @@ def roll(x, shift, axis=None):
 
 @public()
 def broadcast_to(x, *shape):
-    """Repeated, without copying, along axes of length 1 and new leading axes."""
+    """Repeat x along axes of length 1 and new leading axes, without copying."""
     return apply(np.broadcast_to, x, several(shape))
 
 
 @public()
 def expand(x, *shape):
-    """broadcast_to, where -1 keeps an axis as it is."""
+    """broadcast_to, in which -1 leaves an axis as it is."""
     shape = several(shape)
     extra = len(shape) - x.ndim
     return broadcast_to(x, tuple(x.shape[i - extra] if n == -1 else n for i, n in enumerate(shape)))
@@ -158,28 +160,29 @@ def expand(x, *shape):
 
 @public()
 def tile(x, *reps):
-    """The whole of x so many times along each axis; axes that are not named, on the left, once."""
+    """Repeat the whole of x `reps` times along each axis; missing entries, on the left, mean 1."""
     reps = several(reps)
     ndim = max(len(reps), x.ndim)
     shape, reps = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - len(reps)) + tuple(reps)
-    between = [n for size in shape for n in (1, size)]  # (1, A, 1, B): before each axis one that is stretched
+    between = [n for size in shape for n in (1, size)]  # (1, A, 1, B): an axis to stretch before each axis
     stretched = [n for pair in zip(reps, shape) for n in pair]
     return reshape(broadcast_to(reshape(x, between), stretched), [r * n for r, n in zip(reps, shape)])
 
 
 @public()
 def repeat(x, *sizes):
-    """tile, under PyTorch's name, where every axis must be named. (np.repeat is repeat_interleave.)"""
+    """tile under PyTorch's name, with an entry for every axis. (np.repeat is repeat_interleave.)"""
     if len(several(sizes)) < x.ndim:
         raise ValueError(
-            f"repeat: {several(sizes)} names fewer axes than the tensor of shape {x.shape} has; tile fills up with ones."
+            f"repeat: {several(sizes)} has fewer entries than the tensor of shape {x.shape} has axes; "
+            "tile adds ones."
         )
     return tile(x, *sizes)
 
 
 @public(np.repeat)
 def repeat_interleave(x, repeats, axis=None):
-    """Every number so many times in a row, along an axis or of all; `repeats` may be a number for each."""
+    """Repeat each element `repeats` times, along an axis or flattened; or each by its own number."""
     x, axis = (reshape(x, -1), 0) if axis is None else (x, axis_of(x, axis))
     repeats = as_tensor(repeats).data
     if repeats.ndim:
@@ -192,7 +195,7 @@ def repeat_interleave(x, repeats, axis=None):
 
 @public()
 def meshgrid(*tensors, indexing="ij"):
-    """For each vector a grid over all of them in which it varies along its own axis. (np.meshgrid's default is "xy".)"""
+    """Make a grid of each vector, in which it varies along its own axis. (np.meshgrid's default is "xy".)"""
     tensors = [reshape(as_tensor(x), -1) for x in several(tensors)]
     shape = tuple(x.shape[0] for x in tensors)
     grids = [
@@ -202,12 +205,12 @@ def meshgrid(*tensors, indexing="ij"):
     return tuple(swapaxes(grid, 0, 1) if indexing == "xy" and len(shape) > 1 else grid for grid in grids)
 
 
-# ---------------------------------------------------------------- joins and pieces
+# ---------------------------------------------------------------- joining and splitting
 
 
 @public()
 def concatenate(tensors, axis=0):
-    """Joined along an axis that exists."""
+    """Join tensors along an existing axis."""
     tensors = [as_tensor(t) for t in tensors]
     if not tensors:
         raise ValueError("concatenate needs at least one tensor, got an empty list.")
@@ -216,7 +219,7 @@ def concatenate(tensors, axis=0):
 
 @public()
 def stack(tensors, axis=0):
-    """Joined along a new axis; all must have the same shape."""
+    """Join tensors of the same shape along a new axis."""
     tensors = [as_tensor(t) for t in tensors]
     if len({t.shape for t in tensors}) != 1:
         raise ValueError(f"stack needs tensors of one shape, got {[t.shape for t in tensors]}.")
@@ -225,14 +228,14 @@ def stack(tensors, axis=0):
 
 @public()
 def hstack(tensors):
-    """Side by side: vectors end to end, all else along the second axis."""
+    """Join tensors horizontally: vectors along their only axis, all others along the second axis."""
     tensors = [as_tensor(t) if as_tensor(t).ndim else reshape(as_tensor(t), 1) for t in tensors]
     return concatenate(tensors, min(1, tensors[0].ndim - 1))
 
 
 @public()
 def vstack(tensors):
-    """One above the other: along the first axis, a vector being a row."""
+    """Join tensors vertically: along the first axis, with vectors as rows."""
     return concatenate(
         [reshape(as_tensor(t), 1, -1) if as_tensor(t).ndim < 2 else as_tensor(t) for t in tensors]
     )
@@ -240,7 +243,10 @@ def vstack(tensors):
 
 @public()
 def split(x, split_size_or_sections, axis=0):
-    """Pieces of an axis: of one size, the last perhaps shorter, or of the sizes listed. (np.split takes where to cut.)"""
+    """Split an axis into pieces of one size (the last may be shorter), or of the listed sizes.
+
+    np.split on a tensor takes the positions of the cuts instead.
+    """
     n = x.shape[axis_of(x, axis)]
     sizes = split_size_or_sections
     if not isinstance(sizes, (tuple, list)):
@@ -257,30 +263,32 @@ def split(x, split_size_or_sections, axis=0):
 
 @public()
 def chunk(x, chunks, axis=0):
-    """So many pieces of an axis, of one size but for the last; fewer, if that does not work out."""
+    """Split an axis into at most `chunks` pieces of one size; the last may be shorter."""
     n = x.shape[axis_of(x, axis)]
     return split(x, -(-n // chunks) if n else [0] * chunks, axis)
 
 
 @public()
 def tensor_split(x, indices_or_sections, axis=0):
-    """The pieces between the given places of an axis; or so many pieces, the first ones longer by one where needed."""
-    n, places = x.shape[axis_of(x, axis)], indices_or_sections
-    if isinstance(places, (int, np.integer)):
-        places = np.cumsum([n // places + (i < n % places) for i in range(places - 1)], dtype=int)
-    edges = [0, *map(int, as_tensor(places).data), n]
+    """Split an axis at the given positions; or into n pieces, the first ones longer by one if needed."""
+    n, cuts = x.shape[axis_of(x, axis)], indices_or_sections
+    if isinstance(cuts, (int, np.integer)):
+        cuts = np.cumsum([n // cuts + (i < n % cuts) for i in range(cuts - 1)], dtype=int)
+    edges = [0, *map(int, as_tensor(cuts).data), n]
     return tuple(x[along(axis_of(x, axis), slice(a, b))] for a, b in zip(edges, edges[1:]))
 
 
 @public()
 def unbind(x, axis=0):
-    """The slices of an axis, one by one."""
+    """Split an axis into its slices. Returns a tuple."""
     return tuple(squeeze(piece, axis) for piece in split(x, [1] * x.shape[axis_of(x, axis)], axis))
 
 
-def padded(x, widths, mode="constant", value=0):
-    """x with (before, after) more numbers on each axis: a value, or its own, which `mode` chooses as np.pad does. Negative
-    widths cut off."""
+def pad(x, widths, mode="constant", value=0):
+    """Add (before, after) elements to each axis: a value, or x's own by `mode`, as in np.pad.
+
+    Negative widths remove elements.
+    """
     if mode != "constant":
         for axis, (before, after) in enumerate(widths):
             if before or after:
@@ -313,21 +321,21 @@ def triu(x, k=0, *, diagonal=0):
 
 
 def _on_the_diagonal(n, m, k):
-    """Where the k-th diagonal of an n by m matrix lies in its flattened numbers."""
+    """Make the index of the k-th diagonal in a flattened n by m matrix."""
     start, length = (k if k >= 0 else -k * m), max(0, min(n + min(k, 0), m - max(k, 0)))
     return ..., slice(start, start + length * (m + 1), m + 1)
 
 
 @public(np.diagonal)
 def diagonal(x, offset=0, axis1=0, axis2=1):
-    """The diagonal of two axes, as the last axis."""
+    """Take the diagonal of two axes, as the last axis."""
     x = movedim(x, (axis1, axis2), (-2, -1))
     return flatten(x, -2)[_on_the_diagonal(*x.shape[-2:], offset)]
 
 
 @public()
 def diag_embed(x, offset=0):
-    """Square matrices with the last axis on their diagonal, zero elsewhere."""
+    """Make square matrices with the last axis on their diagonal and zeros elsewhere."""
     n = x.shape[-1] + abs(offset)
     return apply(
         array_functions.scatter_add, x, _on_the_diagonal(n, n, offset), (*x.shape[:-1], n * n)
@@ -336,7 +344,7 @@ def diag_embed(x, offset=0):
 
 @public(np.diag)
 def diag(x, k=0, *, diagonal=0):
-    """A matrix with the vector on its k-th diagonal; or the k-th diagonal of a matrix."""
+    """Make a matrix with a vector on its k-th diagonal, or take the k-th diagonal of a matrix."""
     if x.ndim not in (1, 2):
         raise ValueError(
             f"diag is for vectors and matrices, got shape {x.shape}; diagonal and diag_embed take batches."
@@ -350,22 +358,24 @@ moveaxis = movedim
 cat = concat = concatenate
 array_split = tensor_split
 
-# ---------------------------------------------------------------- NumPy's functions that take something else
+# ---------------------------------------------------------------- NumPy's functions with other arguments
 
 
 def _pad(array, pad_width, mode="constant", *, constant_values=0):
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap") or np.ndim(constant_values):
         raise NotImplementedError(
-            f"np.pad on a tensor knows constant (one value), edge, reflect, symmetric and wrap, got mode {mode!r}."
+            "np.pad on a tensor has the modes constant (one value), edge, reflect, symmetric and wrap, "
+            f"got mode {mode!r}."
         )
-    return padded(array, np.broadcast_to(pad_width, (array.ndim, 2)).tolist(), mode, constant_values)
+    return pad(array, np.broadcast_to(pad_width, (array.ndim, 2)).tolist(), mode, constant_values)
 
 
 def _split(ary, indices_or_sections, axis=0):
     n = ary.shape[axis_of(ary, axis)]
     if isinstance(indices_or_sections, (int, np.integer)) and n % indices_or_sections:
         raise ValueError(
-            f"np.split: axis {axis} of a tensor of shape {ary.shape} does not divide into {indices_or_sections} equal parts."
+            f"np.split: axis {axis} of a tensor of shape {ary.shape} does not divide into "
+            f"{indices_or_sections} equal parts."
         )
     return list(tensor_split(ary, indices_or_sections, axis))
 

@@ -1,4 +1,4 @@
-"""What the functions here share: settings under PyTorch's names and NumPy's, and counting axes. Computes nothing."""
+"""Shared by the functions here: accept PyTorch's and NumPy's names of arguments, and resolve axes."""
 
 import functools
 
@@ -14,7 +14,7 @@ NO_GPU = "minigrad computes on the CPU only, with NumPy; leave .cuda() out, or w
 
 
 def either_spelling(fun):
-    """Let `fun` take dim for axis, keepdim for keepdims ..."""
+    """Make `fun` accept dim for axis, keepdim for keepdims ..."""
 
     @functools.wraps(fun)
     def either(*args, **kwargs):
@@ -24,7 +24,7 @@ def either_spelling(fun):
 
 
 def public(*numpys):
-    """Decorate a function of `__all__`: it takes either spelling, and is what the given NumPy functions mean on tensors."""
+    """Make a function of `__all__` accept either spelling, and stand for these NumPy functions on tensors."""
 
     def decorate(fun):
         either = either_spelling(fun)
@@ -35,12 +35,12 @@ def public(*numpys):
 
 
 def several(numbers):
-    """reshape(2, 3) and reshape((2, 3)) mean the same."""
+    """Unpack a single tuple, so that reshape(2, 3) and reshape((2, 3)) mean the same."""
     return tuple(numbers[0]) if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)) else numbers
 
 
 def axis_of(x, axis):
-    """An axis counted from the left, if there is one of that number."""
+    """Count an axis from the left. Raises AxisError if x has no such axis."""
     if not -x.ndim <= axis < x.ndim:
         raise np.exceptions.AxisError(
             f"axis {axis} does not exist in a tensor of shape {x.shape}, which has {x.ndim} axes."
@@ -49,5 +49,5 @@ def axis_of(x, axis):
 
 
 def along(axis, index):
-    """The index that takes `index` on one axis and everything on those before it."""
+    """Make an index that takes `index` on one axis and everything on the axes before it."""
     return (slice(None),) * axis + (index,)

@@ -618,7 +618,7 @@ REFUSED = {
     "mm": (lambda x: mg.mm(x[0], x), ValueError, "mm", "(3,)"), "bmm": (lambda x: x.bmm(x), ValueError, "bmm"), "t": (lambda x: x[None].t(), ValueError, ".mT"),
     "split": (lambda x: x.split([1, 1]), ValueError, "[1, 1]", "(3, 3)"), "split by 0": (lambda x: x.split(0), ValueError, "at least 1"),
     "topk": (lambda x: x.topk(4), ValueError, "k = 4"), "gather": (lambda x: x.gather(0, np.array([0])), ValueError, "gather", "(1,)"),
-    "float index": (lambda x: x.gather(0, x), TypeError, "whole numbers", "float64"), "take_along_axis": (lambda x: mg.take_along_axis(x, [[0, 0]], 0), ValueError, "(1, 2)"),
+    "float index": (lambda x: x.gather(0, x), TypeError, "must be integers", "float64"), "take_along_axis": (lambda x: mg.take_along_axis(x, [[0, 0]], 0), ValueError, "(1, 2)"),
     "scatter": (lambda x: x.scatter(0, [[0, 1]], x[:1, :1]), ValueError, "scatter", "(1, 2)"), "narrow": (lambda x: x.narrow(0, 2, 2), IndexError, "axis 0", "length 3"),
     "masked_select": (lambda x: x.masked_select(x), TypeError, "boolean"), "axis": (lambda x: x.chunk(2, 5), np.exceptions.AxisError, "axis 5", "(3, 3)"),
     "repeat": (lambda x: x.repeat(2), ValueError, "tile"), "movedim": (lambda x: x.movedim((0, 0), (0, 1)), ValueError, "movedim"), "diag": (lambda x: mg.diag(x[None]), ValueError, "diag_embed"),
