@@ -1,7 +1,8 @@
-"""The readable definitions: softmax, layer norm, cross-entropy, attention ... composed from ops, with PyTorch's signatures.
+"""The readable definitions: softmax, layer norm, cross-entropy, attention ... with PyTorch's signatures.
 
-They differentiate by themselves, to any order. Where speed pays, kernels/ holds the same function again, derived by hand.
-A @definition names the file of its kernel and uses it, unless `with minigrad.definitions():` asks for the lines in the files here.
+They are composed from ops, so the engine differentiates them, to any order. Where speed pays, kernels/ has
+the same function derived by hand. A @definition names the file of its kernel and uses it, except in `with
+minigrad.definitions():`, where the code in this folder runs.
 """
 
 from minigrad.ops import relu, sigmoid, tanh

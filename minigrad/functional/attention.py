@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: first the textbook, then PyTorch's function, which checks its arguments and chooses a path."""
+"""Scaled dot-product attention: the textbook form, then PyTorch's function, which checks and picks a path."""
 
 import math
 
@@ -12,7 +12,7 @@ from minigrad.functional.tiers import definition
 
 
 def attention_weights(q, k, mask=None, scale=1.0):
-    """What each query attends to: (..., Tq, Tk), rows that sum to 1, or to 0 where everything is masked."""
+    """The attention weights (..., Tq, Tk). Each row sums to 1, or to 0 if everything in it is masked."""
     scores = (q @ k.mT) * scale  # (..., Tq, Tk)
     if not scores.shape[-1]:
         return scores
@@ -26,7 +26,7 @@ def attention_weights(q, k, mask=None, scale=1.0):
 
 @definition(kernel="minigrad/kernels/attention.py")
 def attention(q, k, v, mask=None, kept=None, scale=1.0):
-    """softmax(scale Q K^T masked) V; `kept` multiplies the weights (dropout)."""
+    """softmax(scale Q K^T masked) V. `kept` multiplies the weights (dropout)."""
     q, (k, v) = without_blind(q, mask), without_unseen(k, v, mask)
     weights = attention_weights(q, k, mask, scale)  # (..., Tq, Tk)
     if kept is not None:
@@ -34,22 +34,24 @@ def attention(q, k, v, mask=None, kept=None, scale=1.0):
     return weights @ v  # (..., Tq, Dv)
 
 
-# from so many scores to a head on, they are computed block by block and never stand side by side
-LONG = 3 * 2**17
+LONG = 3 * 2**17  # with at least this many scores in a head, attention computes them block by block
 
 
 def scaled_dot_product_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, path=None
 ):
-    """softmax(Q K^T / sqrt(d_k)) V (Vaswani et al. 2017, equation 1), with PyTorch's meaning.
+    """softmax(Q K^T / sqrt(d_k)) V (Vaswani et al. 2017, equation 1), as in PyTorch.
 
     query (..., Tq, D), key (..., Tk, D), value (..., Tk, Dv) -> (..., Tq, Dv)
-    attn_mask   broadcasts to (..., Tq, Tk): boolean, True where a query may attend to a key; or floats, added to the scores
-    dropout_p   the share of weights dropped (there is no training flag here; layers pass 0 in evaluation)
-    is_causal   query i sees keys 0..i, counted from the top left (models.attention.causal_mask counts from the last key)
-    path        "plain": all weights (..., Tq, Tk) at once; "blocked": in memory linear in the length; None: as the length asks
-    A query that may attend to nothing gets 0, and gradient 0, not NaN. Keys that no query may see are as if they were not
-    there, whatever they hold.
+    attn_mask   broadcasts to (..., Tq, Tk): True where a query may attend to a key; or floats, added to the
+                scores
+    dropout_p   the probability that a weight is dropped (layers pass 0 in evaluation)
+    is_causal   query i attends to keys 0..i, from the top left (models.attention.causal_mask aligns the last
+                key)
+    path        "plain": all weights (..., Tq, Tk) at once; "blocked": memory linear in the length; None: by
+                length
+    A query that may attend to no key gets 0 and gradient 0, not NaN. Keys to which no query may attend have
+    no influence, whatever they contain.
     """
     q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
     _check_attention(q, k, v)
@@ -70,14 +72,17 @@ def scaled_dot_product_attention(
 
 
 def is_long(queries, keys):
-    """Are there so many scores to a head that they are better not all held at once?"""
+    """Check whether a head has too many scores to hold them all at once."""
     return queries * keys >= LONG and queries >= BLOCK[0]
 
 
 @definition(kernel="minigrad/kernels/blocked_attention.py")
 def blocked_attention(q, k, v, mask=None, dropped=None, scale=1.0, causal=None, block=BLOCK):
-    """The same for long sequences: query i sees keys 0..i + causal of those the mask allows; the weights of a whole head
-    need not exist at once. `dropped` draws what dropout keeps, block by block."""
+    """attention for long sequences, whose kernel never has all weights of a head in memory.
+
+    Query i attends to keys 0..i + causal, if the mask allows them. `dropped` draws the dropout masks block by
+    block.
+    """
     if causal is not None:
         mask = both(mask, causal, q.shape[-2], k.shape[-2])
     return attention(q, k, v, mask, None if dropped is None else dropped.whole(), scale)
@@ -86,18 +91,26 @@ def blocked_attention(q, k, v, mask=None, dropped=None, scale=1.0, causal=None, 
 def _check_attention(q, k, v):
     one, two, three = q.data.shape, k.data.shape, v.data.shape
     if len(one) > 1 and two == three and one[:-2] == two[:-2] and one[-1] == two[-1]:
-        return  # as nearly always
+        return  # the usual case
     if min(q.ndim, k.ndim, v.ndim) < 2:
-        raise ValueError(f"attention needs query, key and value of at least two axes (length, width), got {q.shape}, {k.shape}, {v.shape}.")  # fmt: skip
+        raise ValueError(
+            "attention needs query, key and value of at least two axes (length, width), "
+            f"got {q.shape}, {k.shape}, {v.shape}."
+        )
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(
-            f"attention: query {q.shape} and key {k.shape} must have the same width (last axis), got {q.shape[-1]} and {k.shape[-1]}."
+            f"attention: query {q.shape} and key {k.shape} must have the same width (last axis), "
+            f"got {q.shape[-1]} and {k.shape[-1]}."
         )
     if k.shape[-2] != v.shape[-2]:
         raise ValueError(
-            f"attention: key {k.shape} and value {v.shape} must have the same length (second-to-last axis), got {k.shape[-2]} and {v.shape[-2]}."
+            f"attention: key {k.shape} and value {v.shape} must have the same length (second-to-last axis), "
+            f"got {k.shape[-2]} and {v.shape[-2]}."
         )
     try:
         np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     except ValueError:
-        raise ValueError(f"attention: the leading axes (batch, heads) of query {q.shape}, key {k.shape} and value {v.shape} do not broadcast.") from None  # fmt: skip
+        raise ValueError(
+            f"attention: the leading axes (batch, heads) of query {q.shape}, "
+            f"key {k.shape} and value {v.shape} do not broadcast."
+        ) from None

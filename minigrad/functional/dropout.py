@@ -1,4 +1,4 @@
-"""Dropout: for a whole tensor, and tile by tile for the weights of attention in blocks."""
+"""Dropout: of a whole tensor, and tile by tile for the weights of blocked attention."""
 
 import math
 
@@ -9,7 +9,7 @@ from minigrad.engine.recording import floating
 
 
 def dropout(x, p=0.5, training=True):
-    """In training each element is 0 with probability p, and 1/(1-p) times itself otherwise; in evaluation x itself."""
+    """In training set each element to 0 with probability p, else multiply it by 1/(1-p); else return x."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout: p is a probability from 0 to 1, got {p}.")
     if not training or p == 0:
@@ -19,8 +19,11 @@ def dropout(x, p=0.5, training=True):
 
 
 def dropout_scale(shape, p, dtype):
-    """0 with probability p, else 1/(1-p): an array from the stream "dropout". The chance is p to the nearest 1/65,536, which takes
-    a third of the time of random floats, or 1/2^32 where p is near 0 or 1 and that would show."""
+    """Draw an array of 0 with probability p, else 1/(1-p), from the stream "dropout".
+
+    p is rounded to 1/65,536, which takes a third of the time of random floats; near 0 or 1, where that would
+    matter, to 1/2^32.
+    """
     if p == 1:
         return np.zeros(shape, dtype)
     kind = np.dtype(np.uint16 if 0.01 <= p <= 0.99 else np.uint32)
@@ -31,14 +34,14 @@ def dropout_scale(shape, p, dtype):
     return scale
 
 
-BLOCK = (192, 384)  # queries and keys to a block: small enough that its scores stay in the second-level cache
+BLOCK = (192, 384)  # queries and keys in a block: small enough that its scores stay in the second-level cache
 
 
 class Dropped:
-    """What dropout multiplies weights of a shape (..., Tq, Tk) by: 0 with probability p, else 1/(1-p); never all in memory.
+    """Dropout's factors for weights (..., Tq, Tk): 0 with probability p, else 1/(1-p). Never all in memory.
 
-    Tile (i, j) of a head comes from a Philox generator of its own, whose counter is set to (head, i, j), so that backward
-    draws it again, in any order. The key is drawn from the stream "dropout".
+    Tile (i, j) of a head comes from its own Philox generator, with the counter (head, i, j), so that backward
+    can draw it again, in any order. The key comes from the stream "dropout".
     """
 
     def __init__(self, shape, p, dtype, block=BLOCK):
@@ -46,11 +49,11 @@ class Dropped:
         self.key = int(random.stream("dropout").integers(2**63))
 
     def tile(self, head, i, j):
-        """(queries, keys) of a block; the last ones reach over the edge."""
+        """Draw the factors (queries, keys) of a block. The last blocks extend beyond the edge."""
         if self.p == 1:
             return np.zeros(self.block, self.dtype)
         generator = np.random.Generator(np.random.Philox(key=self.key, counter=[0, j, i, head]))
-        # keys first, as in the kernel
+        # keys come first, as in the kernel
         scale = (generator.random(self.block[::-1], dtype=np.float32) >= self.p).astype(self.dtype)
         scale *= 1 / (1 - self.p)
         return scale.T

@@ -1,6 +1,6 @@
-"""What a network is to make small: cross-entropies of classes, distances of numbers, divergences of distributions.
+"""Losses: cross-entropies of classes, distances, divergences of distributions.
 
-reduction="mean" gives the mean over all, "sum" the sum, "none" each loss.
+reduction="mean" returns the mean over all elements, "sum" the sum, "none" each loss.
 """
 
 import math
@@ -15,7 +15,7 @@ from minigrad.functional.tiers import definition
 
 
 def reduce(losses, reduction):
-    """Elementwise losses as their mean, their sum, or as they are."""
+    """Return the mean or the sum of elementwise losses, or the losses themselves."""
     _check_reduction(reduction)
     return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
 
@@ -26,7 +26,10 @@ def _check_reduction(reduction):
 
 
 def _pair(name, input, target):
-    """Both as tensors of one shape: broadcasting a target against an output is nearly always a mistake."""
+    """Convert both to tensors.
+
+    Raises ValueError unless the shapes are equal: broadcasting here is usually a mistake.
+    """
     input, target = as_tensor(input), as_tensor(target)
     if input.shape != target.shape:
         raise ValueError(f"{name} needs input and target of one shape, got {input.shape} and {target.shape}.")
@@ -38,9 +41,9 @@ def _pair(name, input, target):
 
 @definition(kernel="minigrad/kernels/losses.py")
 def token_losses(logits, targets, weight=None, ignore_index=-100, label_smoothing=0.0):
-    """The cross-entropy of each row: logits (N, C), targets (N,) -> (N,); exactly 0 where the target is ignore_index.
+    """The cross-entropy of each row: logits (N, C), targets (N,) -> (N,); 0 where the target is ignore_index.
 
-    With label smoothing e the right answer is spread: 1 - e on the target and e/C on every class (Szegedy et al. 2016, 7).
+    Label smoothing e puts 1 - e on the target and e/C on every class (Szegedy et al. 2016, section 7).
     """
     targets = as_tensor(targets).data
     kept = targets != ignore_index
@@ -56,12 +59,12 @@ def token_losses(logits, targets, weight=None, ignore_index=-100, label_smoothin
 
 
 def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    """The cross-entropy of logits and the right classes: -log softmax(input)[target], as PyTorch's.
+    """The cross-entropy of logits and targets: -log softmax(input)[target], as in PyTorch.
 
     input   logits: (N, C), or (C,) for one example, or (N, C, ...): the classes are axis 1
-    target  whole numbers (N,) or (N, ...); or probabilities in input's shape
-    weight  (C,): how much each class counts; the mean is then weighted
-    The mean is over the targets that are not ignore_index. Where there is none it is 0 with gradient 0 (PyTorch: NaN).
+    target  integers (N,) or (N, ...); or probabilities in input's shape
+    weight  (C,): the weight of each class; the mean is then weighted
+    The mean is over targets that are not ignore_index. Without any it is 0 with gradient 0 (PyTorch: NaN).
     """
     logits, targets = as_tensor(input), as_tensor(target)
     _check_reduction(reduction)
@@ -70,13 +73,15 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
         weight = as_tensor(weight, logits.dtype)
         if weight.shape != (classes,):
             raise ValueError(
-                f"cross_entropy: weight must hold one number for each of the {classes} classes, got shape {weight.shape}."
+                f"cross_entropy: weight must have one element for each of the {classes} classes, "
+                f"got shape {weight.shape}."
             )
     if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"cross_entropy: label_smoothing is a share from 0 to 1, got {label_smoothing}.")
+        raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, got {label_smoothing}.")
     if targets.dtype.kind == "f" and targets.shape == logits.shape[:1] + logits.shape[2:] != logits.shape:
         raise TypeError(
-            "cross_entropy: class numbers must be whole; write target.long(). Floats are read as probabilities."
+            "cross_entropy: class indices must be integers; write target.long(). "
+            "Floats are read as probabilities."
         )
     if targets.dtype.kind == "f":
         return _soft_cross_entropy(
@@ -100,9 +105,12 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
 
 
 def _soft_cross_entropy(logits, targets, weight, reduction, label_smoothing):
-    """Cross-entropy against probabilities rather than classes."""
+    """Cross-entropy with probabilities as targets."""
     if targets.shape != logits.shape:
-        raise ValueError(f"cross_entropy with probabilities needs targets in the shape of the logits {logits.shape}, got {targets.shape}.")  # fmt: skip
+        raise ValueError(
+            "cross_entropy with probabilities needs targets in the shape of the logits "
+            f"{logits.shape}, got {targets.shape}."
+        )
     axis = min(1, logits.ndim - 1)
     log_p = log_softmax(logits, axis)
     if weight is not None:
@@ -113,7 +121,7 @@ def _soft_cross_entropy(logits, targets, weight, reduction, label_smoothing):
 
 
 def _check_targets(logits, targets, classes, ignore_index, name="cross_entropy"):
-    """Shapes that fit, and class numbers that exist."""
+    """Raise ValueError if the shapes do not fit, IndexError if a class does not exist."""
     expected = logits.shape[:1] + logits.shape[2:] if logits.ndim > 1 else ()
     if targets.shape != expected:
         hint = ""
@@ -128,15 +136,16 @@ def _check_targets(logits, targets, classes, ignore_index, name="cross_entropy")
     wrong = (targets.data != ignore_index) & ((targets.data < 0) | (targets.data >= classes))
     if wrong.any():
         raise IndexError(
-            f"{name}: target {targets.data[wrong].flat[0]} is not among the {classes} classes 0..{classes - 1}, and is "
-            f"not ignore_index ({ignore_index})."
+            f"{name}: target {targets.data[wrong].flat[0]} is not among the {classes} classes "
+            f"0..{classes - 1}, and is not ignore_index ({ignore_index})."
         )
 
 
 def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
-    """-input[target]: the loss of log probabilities (N, C), (C,) or (N, C, ...), as log_softmax gives them, of classes.
+    """-input[target] for log probabilities (N, C), (C,) or (N, C, ...), as log_softmax returns them.
 
-    weight (C,) counts each class; the mean is then weighted. Of no targets at all the mean is 0, as in cross_entropy.
+    weight (C,) is the weight of each class; the mean is then weighted. Without targets it is 0, as in
+    cross_entropy.
     """
     log_p, targets = as_tensor(input), as_tensor(target)
     _check_reduction(reduction)
@@ -160,10 +169,16 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
 
 
 def binary_cross_entropy(input, target, weight=None, reduction="mean"):
-    """-(t log p + (1 - t) log(1 - p)) of probabilities p; the logarithms are at least -100, as in PyTorch. Better: the logits."""
+    """-(t log p + (1 - t) log(1 - p)) of probabilities p, with logarithms of at least -100, as in PyTorch.
+
+    binary_cross_entropy_with_logits is exact.
+    """
     p, target = _pair("binary_cross_entropy", input, target)
     if (p.data < 0).any() or (p.data > 1).any():
-        raise ValueError(f"binary_cross_entropy takes probabilities from 0 to 1, got {p.data.min():.3g} to {p.data.max():.3g}; for logits there is binary_cross_entropy_with_logits.")  # fmt: skip
+        raise ValueError(
+            f"binary_cross_entropy takes probabilities from 0 to 1, got {p.data.min():.3g} to "
+            f"{p.data.max():.3g}; for logits there is binary_cross_entropy_with_logits."
+        )
     losses = -(target * _log(p) + (1 - target) * _log(1 - p))
     return reduce(losses if weight is None else losses * weight, reduction)
 
@@ -175,9 +190,9 @@ def _log(p):
 
 
 def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
-    """binary_cross_entropy of sigmoid(input), without leaving the logarithm: finite for logits of any size.
+    """binary_cross_entropy of sigmoid(input), computed from the logits: finite for logits of any size.
 
-    pos_weight counts the targets that are 1, so that rare ones may count more.
+    pos_weight multiplies the loss of targets that are 1, so that rare ones can count more.
     """
     x, target = _pair("binary_cross_entropy_with_logits", input, target)
     positive = target if pos_weight is None else target * pos_weight
@@ -185,11 +200,11 @@ def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean
     return reduce(losses if weight is None else losses * weight, reduction)
 
 
-# ---------------------------------------------------------------- numbers
+# ---------------------------------------------------------------- distances
 
 
 def mse_loss(input, target, reduction="mean"):
-    """(input - target)^2; the two must have one shape."""
+    """(input - target)^2. Raises ValueError unless both have the same shape."""
     input, target = _pair("mse_loss", input, target)
     return reduce((input - target) ** 2, reduction)
 
@@ -201,7 +216,7 @@ def l1_loss(input, target, reduction="mean"):
 
 
 def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
-    """d^2 / (2 beta) where the distance d is below beta, beyond it d - beta / 2: huber_loss over beta."""
+    """d^2 / (2 beta) if the distance d is below beta, else d - beta / 2: huber_loss / beta."""
     if beta == 0:
         return l1_loss(input, target, reduction)
     input, target = _pair("smooth_l1_loss", input, target)
@@ -209,7 +224,7 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0):
-    """d^2 / 2 where the distance d is at most delta, beyond it delta (d - delta / 2), which outliers pull less (Huber 1964)."""
+    """d^2 / 2 if the distance d is at most delta, else delta (d - delta / 2) (Huber 1964)."""
     input, target = _pair("huber_loss", input, target)
     d = input - target
     return reduce(f.where(abs(d.detach()) <= delta, 0.5 * d * d, delta * (abs(d) - 0.5 * delta)), reduction)
@@ -219,9 +234,10 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
 
 
 def kl_div(input, target, reduction="mean", log_target=False):
-    """target (log target - input): the divergence of probabilities from log probabilities, the first argument being the logarithms.
+    """target (log target - input): the divergence of probabilities (target) from log probabilities (input).
 
-    reduction="batchmean" divides the sum by the first axis, which is the divergence's definition; "mean" divides by all.
+    reduction="batchmean" divides the sum by the length of the first axis, as the divergence is defined;
+    "mean" divides by the number of elements.
     """
     log_q, target = _pair("kl_div", input, target)
     if log_target:
@@ -232,6 +248,6 @@ def kl_div(input, target, reduction="mean", log_target=False):
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction="mean"):
-    """1 - cos of the angle between vectors whose target is 1; for -1, what cos exceeds the margin by."""
+    """1 - cos of the angle between two vectors if the target is 1; if it is -1, max(0, cos - margin)."""
     cos = cosine_similarity(as_tensor(input1), as_tensor(input2), -1)
     return reduce(f.where(as_tensor(target) > 0, 1 - cos, f.relu(cos - margin)), reduction)

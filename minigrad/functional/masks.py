@@ -1,4 +1,4 @@
-"""Masks: which query may attend to which key, and what that hides. The causal mask of a long sequence is a rule, not an array."""
+"""Masks: which query may attend to which key. The causal mask of a long sequence is a rule, not an array."""
 
 import numpy as np
 
@@ -8,33 +8,35 @@ from minigrad.engine.tensor import Tensor
 
 
 def without_unseen(k, v, mask):
-    """Keys and values, tensors or arrays, with zeros where no query may look: 0 * NaN is NaN, so padding could leak through a
-    weight of 0."""
+    """Set keys and values (tensors or arrays) to 0 where no query may attend.
+
+    0 * NaN is NaN, so padding could leak through a weight of 0.
+    """
     seen = seen_keys(mask)
     return (k, v) if seen is None else (np.where(seen, k, 0.0), np.where(seen, v, 0.0))
 
 
 def without_blind(q, mask):
-    """Queries with zeros where there is no key to look at, for the same reason."""
+    """Set queries to 0 that may attend to no key, for the same reason as in without_unseen."""
     seeing = seeing_queries(mask)
     return q if seeing is None else np.where(seeing, q, 0.0)
 
 
 def seen_keys(mask):
-    """(..., Tk, 1): may any query look at the key? None if every key is seen."""
+    """(..., Tk, 1): may any query attend to the key? None if that holds for every key."""
     allowed = allowed_by(mask)
     seen = allowed.any(axis=-2) if allowed.ndim > 1 else allowed
     return None if seen.all() else seen[..., None]
 
 
 def seeing_queries(mask):
-    """(..., Tq, 1): may the query look at any key? None if every query may."""
+    """(..., Tq, 1): may the query attend to any key? None if that holds for every query."""
     seeing = allowed_by(mask).any(axis=-1)
     return None if seeing.all() else seeing[..., None]
 
 
 def allowed_by(mask):
-    """The mask as truth values: who may look at what."""
+    """Convert a mask to booleans: True where a query may attend to a key."""
     if mask is None:
         return np.ones(1, bool)
     mask = as_tensor(mask).data
@@ -42,7 +44,7 @@ def allowed_by(mask):
 
 
 def both(mask, causal, queries, keys):
-    """What the mask and the rule (query i sees keys 0..i + causal) both allow, written out."""
+    """Combine a mask with the rule that query i attends to keys 0..i + causal. Returns an array."""
     rule = np.tri(queries, keys, causal, dtype=bool)
     if mask is None:
         return rule
@@ -52,9 +54,10 @@ def both(mask, causal, queries, keys):
 
 
 class CausalMask(Tensor):
-    """The boolean mask (..., Tq, Tk) by which query i sees keys 0..i + offset, and of those what `other` allows.
+    """The boolean mask (..., Tq, Tk) by which query i attends to keys 0..i + offset, if `other` allows them.
 
-    Attention in blocks goes by the rule. Anything else that reads the mask (`data`) finds it written out, then and there.
+    Blocked attention uses the rule itself. Other readers of the mask get an array (`data`), computed at each
+    access.
     """
 
     __slots__ = ("queries", "keys", "offset", "other")
@@ -93,7 +96,7 @@ class CausalMask(Tensor):
 
 
 def rule_and_rest(mask, q, k, is_causal):
-    """(mask, causal): what is left to be looked up, as a Tensor or None; and how far the rule lets each query see, or None."""
+    """Split a mask into a Tensor or None, and `causal`: query i attends to keys 0..i + causal; or None."""
     if mask is not None:
         mask = as_tensor(mask)
         _check_mask(mask, q, k)
@@ -108,14 +111,18 @@ def rule_and_rest(mask, q, k, is_causal):
 def _check_mask(mask, q, k):
     scores = scores_shape(q, k)
     if mask.dtype.kind not in "bf":
-        raise TypeError(f"attention: the mask must be boolean (True = may attend) or floats to add, got {mask.dtype}; write mask.bool().")  # fmt: skip
+        raise TypeError(
+            "attention: the mask must be boolean (True = may attend) or floats to add, "
+            f"got {mask.dtype}; write mask.bool()."
+        )
     try:
         fits = np.broadcast_shapes(mask.shape, scores) == scores
     except ValueError:
         fits = False
     if not fits:
         raise ValueError(
-            f"attention: a mask of shape {mask.shape} does not broadcast to the scores {scores} (..., Tq, Tk)."
+            f"attention: a mask of shape {mask.shape} does not broadcast to the "
+            f"scores {scores} (..., Tq, Tk)."
         )
 
 

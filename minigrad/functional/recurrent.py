@@ -1,8 +1,9 @@
-"""The time loops of recurrent networks: each state from the one before and the step's input. Know no layers and no directions.
+"""The time loops of recurrent networks: compute each state from the state before and the step's input.
 
-T steps, B sequences side by side, H numbers of state. `u` (T, B, gates * H) is what the inputs add to each gate, x W_ih^T + b:
-one product for all steps, made before the loop, so that only what depends on the state before is left inside it.
-keep (T, B, 1), boolean: where it is False a sequence has no such step, and its state stays what it was (padding).
+T steps, B sequences, H elements of state. `u` (T, B, gates * H) = x W_ih^T + b is the inputs' part of each
+gate. It is one product for all steps, before the loop, so that only what depends on the state before stays
+inside the loop. keep (T, B, 1) is boolean: where it is False a sequence has no such step (padding), and its
+state does not change.
 """
 
 from minigrad import ops as f
@@ -13,11 +14,14 @@ from minigrad.functional.tiers import definition
 
 @definition(kernel="minigrad/kernels/recurrent.py")
 def rnn_states(u, h, weight, nonlinearity="tanh", keep=None):
-    """h_t = tanh(u_t + W h_(t-1)), or relu (Elman 1990): u (T, B, H), h (B, H), weight (H, H) -> all states (T, B, H)."""
-    bend = {"tanh": f.tanh, "relu": f.relu}[nonlinearity]
+    """h_t = tanh(u_t + W h_(t-1)), or relu (Elman 1990).
+
+    u (T, B, H), h (B, H), weight (H, H) -> all states (T, B, H)
+    """
+    activation = {"tanh": f.tanh, "relu": f.relu}[nonlinearity]
     states = []
     for t, u_t in enumerate(f.unbind(as_tensor(u))):
-        h = _where_kept(keep, t, bend(u_t + linear(h, weight)), h)
+        h = _where_kept(keep, t, activation(u_t + linear(h, weight)), h)
         states.append(h)
     return f.stack(states)  # (T, B, H)
 
@@ -27,8 +31,8 @@ def lstm_states(u, h, c, weight, keep=None):
     """The long short-term memory (Hochreiter & Schmidhuber 1997; with the forget gate of Gers et al. 2000).
 
     i, f, o = sigmoid, g = tanh of the four blocks of u_t + W h_(t-1), in the order i, f, g, o
-    c_t = f c_(t-1) + i g         the cell: what is added to it stays as long as the forget gate is 1
-    h_t = o tanh(c_t)             what of the cell is shown
+    c_t = f c_(t-1) + i g         the cell: it keeps what is added while the forget gate is 1
+    h_t = o tanh(c_t)             the output
     u (T, B, 4H), h and c (B, H), weight (4H, H) -> all states (T, B, H), the last cell (B, H)
     """
     states = []
@@ -46,8 +50,8 @@ def gru_states(u, h, weight, bias=None, keep=None):
     """The gated recurrent unit (Cho et al. 2014), with the reset gate after the product, as in PyTorch.
 
     r, z = sigmoid of the first two blocks of u_t + W h_(t-1) + b
-    n = tanh(u_n + r (W_n h_(t-1) + b_n))     what the state could become; r says how much of the old one it is made from
-    h_t = (1 - z) n + z h_(t-1)               z says how much of the old one stays
+    n = tanh(u_n + r (W_n h_(t-1) + b_n))     the candidate state; r is how much of the old state it uses
+    h_t = (1 - z) n + z h_(t-1)               z is how much of the old state stays
     u (T, B, 3H), h (B, H), weight (3H, H), bias (3H,) -> all states (T, B, H)
     """
     states = []

@@ -1,4 +1,4 @@
-"""How a definition meets its kernel: @definition. Knows no function in particular."""
+"""@definition: connect a readable definition to its kernel."""
 
 import functools
 
@@ -11,9 +11,10 @@ _NO_DEFAULT = object()
 
 
 def definition(fun=None, *, kernel=None):
-    """Mark `fun` as the definition of a function that may have a kernel. Arguments may be named; kernels get them in order.
+    """Mark `fun` as the definition of a function that may have a kernel.
 
-    @definition(kernel="minigrad/kernels/layers.py") tells the reader which file holds the kernel and its defkernel.
+    Kernels get all arguments by position. @definition(kernel="minigrad/kernels/layers.py") tells the reader
+    which file has the kernel and its defkernel.
     """
     if fun is None:
         return functools.partial(definition, kernel=kernel)
@@ -46,13 +47,15 @@ DEFINITIONS = []
 
 
 def _rest(fun, parameters, kwargs):
-    """The arguments that were named, or not given, in order."""
+    """Return the keyword arguments, or their defaults, in order.
+
+    Raises TypeError if one is missing or unknown.
+    """
     given = {_SPELLINGS.get(name, name): value for name, value in kwargs.items()}
     rest = tuple(given.pop(name, default) for name, default in parameters)
     missing = [name for (name, _), value in zip(parameters, rest, strict=True) if value is _NO_DEFAULT]
     if missing or given:
-        problem = f"needs {', '.join(missing)}" if missing else f"does not know {', '.join(given)}"
-        raise TypeError(
-            f"{fun.__name__} {problem}; it takes {', '.join(fun.__code__.co_varnames[: fun.__code__.co_argcount])}."
-        )
+        problem = f"needs {', '.join(missing)}" if missing else f"has no argument {', '.join(given)}"
+        names = fun.__code__.co_varnames[: fun.__code__.co_argcount]
+        raise TypeError(f"{fun.__name__} {problem}; it takes {', '.join(names)}.")
     return rest

@@ -103,7 +103,7 @@ def test_functional_call_uses_other_parameters_and_puts_its_own_back():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: func.grad(lambda x: x * 2)(X), "single number, got a tensor of shape \\(3,\\)"),
+        (lambda: func.grad(lambda x: x * 2)(X), "is a scalar, got a tensor of shape \\(3,\\)"),
         (lambda: func.grad(cubes, argnums=1)(X), "argnums 1 is not one of the function's 1"),
         (lambda: func.jvp(cubes, (X,), ()), "one tangent for each primal"),
     ],
