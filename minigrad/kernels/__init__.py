@@ -1,12 +1,13 @@
-"""The same functions as in functional/, derived by hand, on plain arrays. Know no tensors and no graph.
+"""Kernels: functions of functional/ with gradients derived by hand, on plain arrays.
 
-A kernel bears the name of a function in functional/, and its file that function's file name. blocked_attention.py, products.py
-and blocks.py hold what kernels share.
+A kernel has the name of a function in functional/, and its file has the name of that function's file.
+blocked_attention.py, products.py and blocks.py contain what kernels share.
 
-Each opens with its formula; forward returns (y, saved), backward(g, y, saved, needs, *args) the gradient of each argument,
-None where none is needed. A kernel never writes into g, y or its arguments; tests hold each equal to its definition, in
-value and in first and second gradient. Some have a value(*args) besides: y alone, in few calls, for where nothing is recorded.
-In decoding a call takes longer than what it computes. A value leaves to forward whatever is out of the ordinary.
+Each section begins with the formula. forward returns (y, saved); backward(g, y, saved, needs, *args) returns
+the gradient of each argument, None where it is not needed. A kernel never writes into g, y or its arguments.
+Tests compare each with its definition, in value and in first and second gradient. Some kernels also have a
+value(*args), which returns y alone in few calls. It runs where nothing is recorded, as in decoding, where a
+call takes longer than its arithmetic; unusual arguments it passes to forward.
 """
 
 from minigrad.kernels.activations import gelu, log_softmax, silu, softmax

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm, gelu and silu, on plain arrays. Know no layers and no losses."""
+"""Kernels of softmax, log_softmax, gelu and silu."""
 
 import math
 
@@ -40,12 +40,12 @@ def log_softmax_backward(g, y, saved, needs, x, axis):
 
 # ---------------------------------------------------------------- gelu: y = x phi(x), dy/dx = phi + x phi'
 #
-# Elementwise functions make their slope on the way forward, while x and what was computed from it are in the processor's cache;
-# the way back is then one product. Saved: the slope.
+# Elementwise functions compute their slope in forward, while x and the intermediate arrays are in the
+# processor's cache. backward is then one product. Saved: the slope.
 
 
 def gelu(x, approximate):
-    """phi is the chance that a normal number is below x, (1 + erf(x / sqrt 2)) / 2, or (1 + tanh u(x)) / 2, close to it."""
+    """phi is the normal distribution function (1 + erf(x / sqrt 2)) / 2, or nearly so, (1 + tanh u(x)) / 2."""
     form, y, slope = _gelu_form(approximate), np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype)
     for parts in in_blocks(x, y, slope):
         form(*parts)
@@ -103,8 +103,11 @@ ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 
 def _normal_below(x, bell):
-    """phi(x) to 1e-7, for float32: a polynomial in t = 1 / (1 + p |x| / sqrt 2), times bell = exp(-x^2 / 2), is
-    1 - erf(|x| / sqrt 2) (Abramowitz & Stegun 1964, 7.1.26)."""
+    """phi(x) to 1e-7, for float32.
+
+    1 - erf(|x| / sqrt 2) is a polynomial in t = 1 / (1 + p |x| / sqrt 2), times bell = exp(-x^2 / 2)
+    (Abramowitz & Stegun 1964, 7.1.26).
+    """
     t = np.abs(x)
     t *= 0.3275911 * math.sqrt(0.5)
     t += 1
@@ -114,7 +117,7 @@ def _normal_below(x, bell):
         tail += coefficient
         tail *= t
     tail *= bell
-    tail *= 0.5  # the chance beyond |x|
+    tail *= 0.5  # the probability beyond |x|
     np.copysign(tail, x, out=tail)
     # 1 - tail for positive x, tail for negative ones; np.where is five times slower
     return np.subtract(~np.signbit(x), tail, out=tail)
@@ -125,12 +128,12 @@ def slope_backward(g, _y, slope, needs, _x, *_):
     return g * slope, None
 
 
-# ---------------------------------------------------------------- silu: y = x s, s = sigmoid(x), dy/dx = s + y (1 - s)
+# ------------------------------------------------------- silu: y = x s, s = sigmoid(x), dy/dx = s + y (1 - s)
 
 
 def silu(x):
     y, slope = np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype)
-    with np.errstate(over="ignore"):  # exp(-x) is inf far below 0, and s then 0, as it should be
+    with np.errstate(over="ignore"):  # far below 0, exp(-x) is inf, and s is 0 as it should be
         for parts in in_blocks(x, y, slope):
             _silu(*parts)
     return y, slope

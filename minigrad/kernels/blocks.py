@@ -1,10 +1,10 @@
-"""Arrays piece by piece: a chain of elementwise steps on a piece that stays in the processor's cache. Knows no functions."""
+"""Split arrays into blocks, so that a chain of elementwise steps stays in the processor's cache."""
 
-BLOCK = 2**16  # numbers: 256 KiB of float32, a few of which fit into the second level of the cache
+BLOCK = 2**16  # elements: 256 KiB of float32, a few of which fit into the second-level cache
 
 
 def in_blocks(*arrays):
-    """For arrays of one shape, in C order: their numbers, BLOCK at a time, as views that can be written into."""
+    """Yield writable views of at most BLOCK elements of C-ordered arrays of one shape."""
     flat = [array.reshape(-1) for array in arrays]
     size = flat[0].size
     if size <= BLOCK:

@@ -1,11 +1,11 @@
-"""Heads that lie side by side in one row, each for itself, and back; and turned by their positions. Knows no attention."""
+"""Kernels that split a matrix into heads, merge heads, and rotate them by their positions."""
 
 import numpy as np
 
 from minigrad import functional as F
 from minigrad.engine.table import defkernel
 
-# ---------------------------------------------------------------- split: head h of token t is x[t, h D : (h+1) D]; no copy
+# --------------------------------------------------- split: head h of token t is x[t, h D : (h+1) D]; no copy
 
 
 def split_heads(x, width, parts):
@@ -16,7 +16,7 @@ def split_heads(x, width, parts):
 
 
 def split_heads_backward(g, _y, saved, needs, x, width, parts):
-    """Every number of g goes back to its place, the parts into one array."""
+    """Put g back into one array of x's shape."""
     if parts is None:
         return g.swapaxes(1, 2).reshape(x.shape), None, None
     B, T, C = x.shape
@@ -26,7 +26,7 @@ def split_heads_backward(g, _y, saved, needs, x, width, parts):
     return dx.reshape(x.shape), None, None
 
 
-# ---------------------------------------------------------------- merge: the way back
+# ---------------------------------------------------------------- merge: the inverse of split
 
 
 def merge_heads(x):
@@ -35,12 +35,12 @@ def merge_heads(x):
 
 
 def merge_heads_backward(g, _y, saved, needs, x):
-    """Every head gets back its columns of g."""
+    """Split g into heads."""
     B, H, T, D = x.shape
     return (g.reshape(B, T, H, D).swapaxes(1, 2),)
 
 
-# ---------------------------------------------------------------- rotate: (a, b) -> (a cos - b sin, b cos + a sin)
+# ----------------------------------------------------------- rotate: (a, b) -> (a cos - b sin, b cos + a sin)
 
 
 def rotate(x, cos, sin):
@@ -57,7 +57,10 @@ def _halves(x):
 
 
 def rotate_backward(g, _y, saved, needs, x, cos, sin):
-    """A turn's transpose is the turn back: dx = rotate(g, cos, -sin). With g = (l, r): dcos = a l + b r, dsin = a r - b l."""
+    """The transpose of a rotation is its inverse: dx = rotate(g, cos, -sin).
+
+    With g = (l, r): dcos = a l + b r, dsin = a r - b l.
+    """
     (a, b), (left, right) = _halves(x), _halves(g)
     return (
         rotate(g, cos, -sin)[0] if needs[0] else None,

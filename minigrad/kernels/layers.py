@@ -1,4 +1,4 @@
-"""What layers compute, on plain arrays: the linear map, layer norm, RMS norm, embedding. Know nothing of Modules."""
+"""Kernels of layers: the linear map, layer norm, RMS norm, embedding."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from minigrad import functional as F
 from minigrad.engine.table import defkernel
-from minigrad.kernels.products import filled, mean_of_rows, rows, sum_of_rows, times_turned
+from minigrad.kernels.products import cached_full, mean_of_rows, rows, sum_of_rows, times_transposed
 
 # ---------------------------------------------------------------- linear: y = x W^T + b
 
@@ -18,7 +18,7 @@ def linear(x, weight, bias):
         raise ValueError(
             f"the last axis of the input {x.shape} must be the layer's {weight.shape[1]} in_features"
         )
-    y = times_turned(rows(x), weight)
+    y = times_transposed(rows(x), weight)
     if bias is not None:
         y += bias
     return y.reshape(*x.shape[:-1], weight.shape[0]), None
@@ -35,7 +35,7 @@ def linear_value(x, weight, bias):
 
 
 def linear_backward(g, _y, saved, needs, x, weight, bias):
-    """dx = g W, dW = g^T x, db = the sum of g over all rows, as a product with ones, which is twice as fast."""
+    """dx = g W, dW = g^T x, db = the sum of g over rows, as a product with ones, which is twice as fast."""
     g = rows(g)
     return (
         (g @ weight).reshape(x.shape) if needs[0] else None,
@@ -44,11 +44,14 @@ def linear_backward(g, _y, saved, needs, x, weight, bias):
     )
 
 
-# ---------------------------------------------------------------- layer norm: y = x^ w + b, x^ = (x - mean) / sqrt(var + eps)
+# ------------------------------------------------ layer norm: y = x^ w + b, x^ = (x - mean) / sqrt(var + eps)
 
 
 def layer_norm(x, weight, bias, eps, axes):
-    """Saved: x^ and 1 / sqrt(var + eps). Sums along rows are products, which are several times faster than .sum(-1)."""
+    """Saved: x^ and 1 / sqrt(var + eps).
+
+    Sums along rows are products, which are several times faster than .sum(-1).
+    """
     n = math.prod(x.shape[x.ndim - axes :])
     flat = x.reshape(math.prod(x.shape[: x.ndim - axes]), n)
     xhat = flat - mean_of_rows(flat)
@@ -66,14 +69,17 @@ def layer_norm_value(x, weight, bias, eps, axes):
         return layer_norm(x, weight, bias, eps, axes)[0]
     n = x.shape[-1]
     flat = x.reshape(-1, n)
-    y = flat - flat @ filled((n, 1), 1 / n, x.dtype)
+    y = flat - flat @ cached_full((n, 1), 1 / n, x.dtype)
     y *= _inverse_root_mean_square(y, eps, n)
     return _times_and_plus(y, weight, bias).reshape(x.shape)
 
 
 def layer_norm_backward(g, _y, saved, needs, x, weight, bias, eps, axes):
-    """With h = g w: dx = (h - mean(h) - x^ mean(h x^)) / sqrt(var + eps). The two means are what changing x does to the
-    mean and to the variance; as products they are g (w / n) and (g x^) (w / n). dw = the sum of g x^ over rows, db = the sum of g."""
+    """With h = g w: dx = (h - mean(h) - x^ mean(h x^)) / sqrt(var + eps).
+
+    The two means come from the derivatives of mean and variance; as products they are g (w / n) and (g x^) (w
+    / n). dw = the sum of g x^ over rows, db = the sum of g.
+    """
     xhat, scale = saved
     n = xhat.shape[-1]
     g = g.reshape(xhat.shape)
@@ -84,7 +90,7 @@ def layer_norm_backward(g, _y, saved, needs, x, weight, bias, eps, axes):
     if needs[2]:
         db = sum_of_rows(g).reshape(bias.shape)
     if needs[0]:
-        mean = filled((n, 1), 1 / n, x.dtype) if weight is None else weight.reshape(n, 1) / n
+        mean = cached_full((n, 1), 1 / n, x.dtype) if weight is None else weight.reshape(n, 1) / n
         np.multiply(xhat, moved @ mean, out=moved)
         moved += g @ mean
         h = g * weight.reshape(-1) if weight is not None else g.copy()
@@ -94,7 +100,7 @@ def layer_norm_backward(g, _y, saved, needs, x, weight, bias, eps, axes):
     return dx, dw, db, None, None
 
 
-# ---------------------------------------------------------------- RMS norm: y = x^ w, x^ = x / sqrt(mean(x^2) + eps)
+# --------------------------------------------------------- RMS norm: y = x^ w, x^ = x / sqrt(mean(x^2) + eps)
 
 
 def rms_norm(x, weight, eps, axes):
@@ -117,7 +123,7 @@ def rms_norm_value(x, weight, eps, axes):
 
 
 def _inverse_root_mean_square(x, eps, n):
-    if len(x) == 1 and eps > 0:  # arithmetic on one number is faster in Python
+    if len(x) == 1 and eps > 0:  # scalar arithmetic is faster in Python
         return math.sqrt(n / (float(x[0].dot(x[0])) + n * eps))
     squares = np.vecdot(x, x)
     squares += n * eps
@@ -134,8 +140,10 @@ def _times_and_plus(y, weight, bias):
 
 
 def rms_norm_backward(g, _y, saved, needs, x, weight, eps, axes):
-    """With h = g w and s the scale: dx = s (h - x^ mean(h x^)), where the mean is what changing x does to s. dw = the sum of
-    g x^ over rows."""
+    """With h = g w and s the scale: dx = s (h - x^ mean(h x^)). The mean comes from the derivative of s.
+
+    dw = the sum of g x^ over rows.
+    """
     n = math.prod(x.shape[x.ndim - axes :])
     g = g.reshape(-1, n)
     xhat = x.reshape(-1, n) * saved
@@ -160,8 +168,11 @@ def embedding(weight, index, padding_idx):
 
 
 def embedding_backward(g, _y, saved, needs, weight, index, padding_idx):
-    """dW[v] = the sum of g over all places that name v: a product with one-hot rows while the vocabulary is small, else
-    the places sorted by v and summed run by run. np.add.at is several times slower."""
+    """dW[v] = the sum of g over all positions with token v.
+
+    With a small vocabulary that is a product with one-hot rows; else the positions are sorted by token and
+    each run is summed. np.add.at is several times slower.
+    """
     flat, g = index.reshape(-1), rows(g)
     if len(weight) <= 256:
         onehot = np.zeros((len(weight), len(flat)), g.dtype)

@@ -1,15 +1,18 @@
-"""The cross-entropy of each row, on plain arrays. Knows no reductions; functional/losses.py takes sums and means."""
+"""The kernel of the cross-entropy of each row; functional/losses.py computes sums and means."""
 
 import numpy as np
 
 from minigrad import functional as F
 from minigrad.engine.table import defkernel
 
-# ---------------------------------------------------------------- cross-entropy of rows: l = -sum_c q_c w_c log softmax(x)_c
+# ------------------------------------------------- cross-entropy of rows: l = -sum_c q_c w_c log softmax(x)_c
 
 
 def cross_entropy(logits, targets, weight, ignore_index, label_smoothing):
-    """q is 1 - e on the target plus e/C everywhere. Saved: log sum exp of each row; the probabilities are made again from it."""
+    """q is 1 - e on the target plus e/C everywhere.
+
+    Saved: log sum exp, from which backward computes the softmax.
+    """
     top = logits.max(-1, keepdims=True)
     shifted = logits - top
     lse = np.log(np.exp(shifted).sum(-1, keepdims=True))
@@ -27,7 +30,10 @@ def cross_entropy(logits, targets, weight, ignore_index, label_smoothing):
 
 
 def cross_entropy_backward(g, _y, saved, needs, logits, targets, weight, ignore_index, label_smoothing):
-    """d(-log softmax_c)/dx = softmax - onehot_c; weighted and summed over c: dx = (sum_c q_c w_c) softmax - q w."""
+    """d(-log softmax_c)/dx = softmax - onehot_c.
+
+    Weighted and summed over c: dx = (sum_c q_c w_c) softmax - q w.
+    """
     lse, here, chosen, kept = saved
     classes = logits.shape[-1]
     g = np.where(kept, g, 0)

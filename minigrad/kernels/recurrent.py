@@ -1,8 +1,9 @@
-"""The time loops of RNN, LSTM and GRU on plain arrays, forward, and backward through time. Know no layers and no directions.
+"""Kernels of the time loops of RNN, LSTM and GRU, with backpropagation through time.
 
-Backward, one idea three times: the loop goes from the last step to the first and carries dh, the gradient of the state; what
-does not need dh is done outside of it: slopes before it where they are few (the LSTM's are many, and stay in the processor's
-cache if made step by step), and after it the weight's gradient, as one product over all steps: dW = sum_t d_t^T h_(t-1).
+The three backwards have one idea: the loop goes from the last step to the first and carries dh, the gradient
+of the state. Whatever does not need dh is outside the loop. Slopes come before it if they are few; the LSTM's
+are many, and stay in the processor's cache if computed step by step. The weight's gradient comes after it, as
+one product over all steps: dW = sum_t d_t^T h_(t-1).
 """
 
 import numpy as np
@@ -13,20 +14,23 @@ from minigrad.kernels.products import rows, sum_of_rows
 
 
 def all_states(u, h):
-    """Room for the T + 1 states, the first of which is h."""
+    """Allocate the T + 1 states and set the first one to h."""
     states = np.empty((len(u) + 1, *h.shape), u.dtype)
     states[0] = h
     return states
 
 
-def stay(keep, t, new, old):
-    """Where a sequence has no step t, `new` becomes `old`."""
+def keep_old(keep, t, new, old):
+    """Overwrite `new` with `old` where a sequence has no step t."""
     if keep is not None:
         np.copyto(new, old, where=~keep[t])
 
 
 def squash(x, tanh):
-    """sigmoid of each block of x, but tanh of the block number `tanh`, in place: sigmoid(x) = (1 + tanh(x / 2)) / 2, so one call does."""
+    """Apply sigmoid to blocks of x where `tanh` is 1/2, and tanh where it is 1, in place.
+
+    One call of tanh does both, because sigmoid(x) = (1 + tanh(x / 2)) / 2.
+    """
     blocks = x.reshape(len(x), x.shape[1] // tanh.shape[1], tanh.shape[1])
     blocks *= tanh
     np.tanh(x, out=x)
@@ -36,7 +40,7 @@ def squash(x, tanh):
 
 
 def halves(blocks, tanh, hidden, dtype):
-    """(blocks, H): 1/2 for the blocks that are sigmoids, 1 for the one that is a tanh."""
+    """(blocks, H): 1/2 for the blocks with sigmoid, 1 for the block with tanh."""
     return np.where(np.arange(blocks) == tanh, 1, 0.5)[:, None].repeat(hidden, 1).astype(dtype)
 
 
@@ -45,8 +49,8 @@ def weight_gradient(d, states):
     return rows(d).T @ rows(states)
 
 
-def wanted(needs, *gradients):
-    """The gradients that are needed, None for the others; one that is given as a function is computed only if it is needed."""
+def select_needed(needs, *gradients):
+    """Return the gradients that are needed, None for the others. Functions are called only if needed."""
     found = [(g() if callable(g) else g) if needed else None for g, needed in zip(gradients, needs)]
     return found + [None] * (len(needs) - len(found))
 
@@ -60,12 +64,15 @@ def rnn_states(u, h, weight, nonlinearity, keep):
         new = np.matmul(states[t], weight.T, out=states[t + 1])
         new += u[t]
         np.tanh(new, out=new) if nonlinearity == "tanh" else np.maximum(new, 0, out=new)
-        stay(keep, t, new, states[t])
+        keep_old(keep, t, new, states[t])
     return states[1:], states
 
 
 def rnn_states_backward(g, y, states, needs, u, h, weight, nonlinearity, keep):
-    """du_t = dh_t (1 - h_t^2), or dh_t where h_t > 0; then dh_(t-1) = g_(t-1) + du_t W: the product that makes gradients vanish."""
+    """du_t = dh_t (1 - h_t^2), or dh_t where h_t > 0. Then dh_(t-1) = g_(t-1) + du_t W.
+
+    This repeated product with W makes gradients vanish.
+    """
     slope = 1 - y * y if nonlinearity == "tanh" else y > 0
     if keep is not None:
         slope = slope * keep
@@ -75,10 +82,10 @@ def rnn_states_backward(g, y, states, needs, u, h, weight, nonlinearity, keep):
         stays = 0 if keep is None else dh * ~keep[t]
         dh = np.multiply(dh, slope[t], out=du[t]) @ weight
         dh += stays
-    return wanted(needs, du, dh, lambda: weight_gradient(du, states[:-1]))
+    return select_needed(needs, du, dh, lambda: weight_gradient(du, states[:-1]))
 
 
-# ---------------------------------------------------------------- lstm: c_t = f c_(t-1) + i g, h_t = o tanh(c_t)
+# ------------------------------------------------------------- lstm: c_t = f c_(t-1) + i g, h_t = o tanh(c_t)
 
 
 def lstm_states(u, h, c, weight, keep):
@@ -94,14 +101,17 @@ def lstm_states(u, h, c, weight, keep):
         cell += a[:, :H] * a[:, 2 * H : 3 * H]  # i g
         np.tanh(cell, out=shown[t])
         np.multiply(a[:, 3 * H :], shown[t], out=states[t + 1])
-        stay(keep, t, cell, cells[t])
-        stay(keep, t, states[t + 1], states[t])
+        keep_old(keep, t, cell, cells[t])
+        keep_old(keep, t, states[t + 1], states[t])
     return (states[1:], cells[-1]), (gates, states, cells, shown)
 
 
 def lstm_states_backward(g, y, saved, needs, u, h, c, weight, keep):
-    """With dc_t += dh_t o (1 - tanh^2 c): du = (dc g i', dc c_(t-1) f', dc i g', dh tanh(c) o'), where ' is the slope of each
-    gate; then dh_(t-1) = g_(t-1) + du W, but dc_(t-1) = f dc: no matrix on the way of the cell, which is why it remembers."""
+    """With dc_t += dh_t o (1 - tanh^2 c): du = (dc g i', dc c_(t-1) f', dc i g', dh tanh(c) o').
+
+    ' is the slope of each gate. Then dh_(t-1) = g_(t-1) + du W, but dc_(t-1) = f dc: no matrix multiplies the
+    cell's gradient, which is why an LSTM remembers.
+    """
     gates, states, cells, shown = saved
     H = h.shape[-1]
     i, f, new, o = (slice(k * H, (k + 1) * H) for k in range(4))
@@ -131,10 +141,10 @@ def lstm_states_backward(g, y, saved, needs, u, h, c, weight, keep):
         dc *= forget
         dh = d @ weight
         dh += stays
-    return wanted(needs, du, dh, dc, lambda: weight_gradient(du, states[:-1]))
+    return select_needed(needs, du, dh, dc, lambda: weight_gradient(du, states[:-1]))
 
 
-# ---------------------------------------------------------------- gru: h_t = (1 - z) n + z h_(t-1), n = tanh(u_n + r (W_n h + b_n))
+# ------------------------------------------ gru: h_t = (1 - z) n + z h_(t-1), n = tanh(u_n + r (W_n h + b_n))
 
 
 def gru_states(u, h, weight, bias, keep):
@@ -155,13 +165,15 @@ def gru_states(u, h, weight, bias, keep):
         new = np.subtract(states[t], n, out=states[t + 1])
         new *= rz[:, H:]
         new += n
-        stay(keep, t, new, states[t])
+        keep_old(keep, t, new, states[t])
     return states[1:], (gates, q, states)
 
 
 def gru_states_backward(g, y, saved, needs, u, h, weight, bias, keep):
-    """With m = (1 - z) (1 - n^2): what W h + b receives is d = dh (m q r (1 - r), (h_(t-1) - n) z (1 - z), m r), and u the same
-    but for its last part, dh m. Then dh_(t-1) = g_(t-1) + z dh + d W."""
+    """With m = (1 - z) (1 - n^2), W h + b receives d = dh (m q r (1 - r), (h_(t-1) - n) z (1 - z), m r).
+
+    u receives the same except for its last part, dh m. Then dh_(t-1) = g_(t-1) + z dh + d W.
+    """
     gates, q, states = saved
     T, B, H = q.shape
     r, z, n = (gates.reshape(T, B, 3, H)[:, :, k] for k in range(3))
@@ -180,8 +192,8 @@ def gru_states_backward(g, y, saved, needs, u, h, weight, bias, keep):
     flat = d.reshape(T, B, 3 * H)
     dw = weight_gradient(flat, states[:-1]) if needs[2] else None
     db = sum_of_rows(rows(flat)) if needs[3] else None
-    d[:, :, 2] = arrived * m  # from here on what u receives
-    return wanted(needs, flat, dh, dw, db)
+    d[:, :, 2] = arrived * m  # from here on d is the gradient of u
+    return select_needed(needs, flat, dh, dw, db)
 
 
 defkernel(F.rnn_states, rnn_states, rnn_states_backward)
