@@ -1,4 +1,4 @@
-"""Layers, with PyTorch's names: each a function of functional with the parameters it needs."""
+"""Layers with PyTorch's names: each is a function of functional with its parameters."""
 
 from minigrad.engine import errors
 from minigrad.nn import functional, init, utils
@@ -10,8 +10,8 @@ from minigrad.nn.dropout import Dropout
 from minigrad.nn.embedding import Embedding
 from minigrad.nn.linear import Flatten, Identity, Linear
 from minigrad.nn.loss import (
-    BCELoss, BCEWithLogitsLoss, CosineEmbeddingLoss, CosineSimilarity, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss,
-    SmoothL1Loss,
+    BCELoss, BCEWithLogitsLoss, CosineEmbeddingLoss, CosineSimilarity, CrossEntropyLoss, HuberLoss, KLDivLoss,
+    L1Loss, MSELoss, NLLLoss, SmoothL1Loss,
 )  # fmt: skip
 from minigrad.nn.module import Module, Parameter
 from minigrad.nn.norm import LayerNorm, RMSNorm

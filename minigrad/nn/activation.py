@@ -1,4 +1,4 @@
-"""Activations as modules, to stand in a Sequential; each is one function of functional."""
+"""Activations as modules, for use in a Sequential; each calls one function of functional."""
 
 from minigrad import functional as F
 from minigrad.nn.module import Module
@@ -12,7 +12,7 @@ class ReLU(Module):
 
 
 class GELU(Module):
-    """x Phi(x); approximate='tanh' for GPT-2's form."""
+    """x Phi(x); approximate='tanh' is GPT-2's form."""
 
     def __init__(self, approximate="none"):
         self.approximate = approximate
@@ -63,7 +63,7 @@ class LogSoftmax(Softmax):
 
 
 class LeakyReLU(Module):
-    """x where it is positive, else negative_slope * x."""
+    """x if positive, else negative_slope * x."""
 
     def __init__(self, negative_slope=0.01):
         self.negative_slope = negative_slope
@@ -76,7 +76,7 @@ class LeakyReLU(Module):
 
 
 class ELU(Module):
-    """x where it is positive, else alpha (exp(x) - 1)."""
+    """x if positive, else alpha (exp(x) - 1)."""
 
     def __init__(self, alpha=1.0):
         self.alpha = alpha
@@ -109,7 +109,7 @@ class LogSigmoid(Module):
 
 
 class Hardtanh(Module):
-    """x, but at least min_val and at most max_val."""
+    """Limit x to at least min_val and at most max_val."""
 
     def __init__(self, min_val=-1.0, max_val=1.0):
         self.min_val, self.max_val = min_val, max_val
@@ -122,7 +122,7 @@ class Hardtanh(Module):
 
 
 class ReLU6(Module):
-    """x between 0 and 6."""
+    """Limit x to [0, 6]."""
 
     def forward(self, x):
         return F.relu6(x)

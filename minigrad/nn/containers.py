@@ -1,17 +1,17 @@
-"""Modules that hold modules: in a chain, in a list, by name."""
+"""Containers of modules: a chain, a list, a dictionary."""
 
 from minigrad.nn.module import Module
 
 
 class ModuleList(Module):
-    """A list whose modules are found; does not say how they are called."""
+    """A list of modules whose parameters are found. It has no forward."""
 
     def __init__(self, modules=()):
         for i, module in enumerate(modules):
-            setattr(self, str(i), _checked(module))
+            setattr(self, str(i), _check_module(module))
 
     def append(self, module):
-        setattr(self, str(len(self)), _checked(module))
+        setattr(self, str(len(self)), _check_module(module))
         return self
 
     def extend(self, modules):
@@ -33,7 +33,7 @@ class ModuleList(Module):
 
 
 class Sequential(ModuleList):
-    """Modules in a chain: each is given what the one before gave."""
+    """A chain of modules: the output of each is the input of the next."""
 
     def __init__(self, *modules):
         super().__init__(modules)
@@ -77,12 +77,13 @@ class ModuleDict(Module):
     def __setitem__(self, name, module):
         if hasattr(type(self), name):
             raise KeyError(
-                f"A module cannot be named {name!r} here, because that is a method of ModuleDict; choose another name."
+                f"A module cannot be named {name!r} here, because that is a method of ModuleDict; "
+                "choose another name."
             )
-        setattr(self, name, _checked(module))
+        setattr(self, name, _check_module(module))
 
 
-def _checked(module):
+def _check_module(module):
     if not isinstance(module, Module):
-        raise TypeError(f"Only modules go in here, got {type(module).__name__}.")
+        raise TypeError(f"A container takes only modules, got {type(module).__name__}.")
     return module

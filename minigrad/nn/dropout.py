@@ -1,11 +1,11 @@
-"""Dropout: in training, each element set to 0 with probability p and the others scaled up to keep the mean."""
+"""Dropout: in training, set each element to 0 with probability p and scale the others to keep the mean."""
 
 from minigrad import functional as F
 from minigrad.nn.module import Module
 
 
 class Dropout(Module):
-    """F.dropout that knows whether it is training (Srivastava et al. 2014). In evaluation it does nothing."""
+    """F.dropout in training (Srivastava et al. 2014); the identity in evaluation."""
 
     def __init__(self, p=0.5):
         if not 0 <= p <= 1:

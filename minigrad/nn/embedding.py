@@ -8,7 +8,7 @@ from minigrad.ops.creation import empty
 
 
 class Embedding(Module):
-    """weight (num_embeddings, embedding_dim), normal at first; the row padding_idx is zero and stays so."""
+    """A table `weight` (num_embeddings, embedding_dim), initially normal. The row padding_idx stays zero."""
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None):
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
@@ -21,7 +21,7 @@ class Embedding(Module):
                 self.weight[padding_idx] = 0
 
     def forward(self, index):
-        """index (...) of whole numbers -> (..., embedding_dim)."""
+        """index (...) of integers -> (..., embedding_dim)."""
         return F.embedding(index, self.weight, self.padding_idx)
 
     def extra_repr(self):

@@ -1,4 +1,7 @@
-"""First values, in place: names and formulas as in torch.nn.init. Draws from the stream "init", so no two layers start equal."""
+"""Initialize parameters in place, with names and formulas of torch.nn.init.
+
+All draw from the stream "init", so no two layers start with equal values.
+"""
 
 import math
 
@@ -37,13 +40,13 @@ def _fans(tensor):
     """(in, out) of a weight (out, in)."""
     if tensor.ndim != 2:
         raise ValueError(
-            f"This initialisation is for matrices (out, in), got a tensor of shape {tensor.shape}."
+            f"This initialization is for matrices (out, in), got a tensor of shape {tensor.shape}."
         )
     return tensor.shape[1], tensor.shape[0]
 
 
 def xavier_uniform_(tensor, gain=1.0):
-    """Uniform with variance 2 / (in + out): keeps the scale of values and of gradients alike (Glorot & Bengio 2010)."""
+    """Uniform with variance 2 / (in + out), to preserve the scale of values and gradients (Glorot & Bengio 2010)."""
     bound = gain * math.sqrt(6 / sum(_fans(tensor)))
     return uniform_(tensor, -bound, bound)
 
@@ -53,7 +56,10 @@ def xavier_normal_(tensor, gain=1.0):
 
 
 def kaiming_uniform_(tensor, a=0.0):
-    """Uniform with variance 2 / ((1 + a^2) in), for layers followed by a (leaky) relu of slope a (He et al. 2015)."""
+    """Uniform with variance 2 / ((1 + a^2) in), for layers followed by a (leaky) relu of slope a (He et al.
+
+    2015).
+    """
     bound = math.sqrt(6 / ((1 + a * a) * _fans(tensor)[0]))
     return uniform_(tensor, -bound, bound)
 

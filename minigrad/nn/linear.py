@@ -1,4 +1,4 @@
-"""Linear: y = x W^T + b. Identity: y = x. Flatten: the same numbers with fewer axes."""
+"""Linear: y = x W^T + b. Identity: y = x. Flatten: merge axes."""
 
 import math
 
@@ -10,7 +10,7 @@ from minigrad.ops.creation import empty
 
 
 class Linear(Module):
-    """y = x W^T + b; weight (out_features, in_features), so that PyTorch's checkpoints fit. Starts uniform in +-1/sqrt(in)."""
+    """y = x W^T + b: weight (out_features, in_features) as in PyTorch, initially uniform in +-1/sqrt(in)."""
 
     def __init__(self, in_features, out_features, bias=True):
         if in_features < 1 or out_features < 1:
@@ -36,7 +36,7 @@ class Linear(Module):
 
 
 class Identity(Module):
-    """Gives back what it is given; takes and ignores any settings, so that it can stand in for another layer."""
+    """Returns its input. Ignores all arguments of the constructor, so that it can replace another layer."""
 
     def __init__(self, *_, **__):
         pass
@@ -46,7 +46,7 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """The axes from start_dim to end_dim as one; by default all but the first, the batch's."""
+    """Merge the axes from start_dim to end_dim into one; by default all but the first, the batch."""
 
     def __init__(self, start_dim=1, end_dim=-1):
         self.start_dim, self.end_dim = start_dim, end_dim

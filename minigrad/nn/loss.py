@@ -1,4 +1,4 @@
-"""Losses as modules, with PyTorch's names and defaults: settings kept, computed by functional."""
+"""Losses as modules, with PyTorch's names and defaults; each calls one function of functional."""
 
 from minigrad import functional as F
 from minigrad.nn.module import Module
@@ -71,7 +71,7 @@ class L1Loss(Module):
 
 
 class SmoothL1Loss(Module):
-    """d^2 / (2 beta) where the distance d is below beta, beyond it d - beta / 2."""
+    """d^2 / (2 beta) if the distance d is below beta, else d - beta / 2."""
 
     def __init__(self, reduction="mean", beta=1.0):
         self.reduction, self.beta = reduction, beta
@@ -81,7 +81,7 @@ class SmoothL1Loss(Module):
 
 
 class HuberLoss(Module):
-    """d^2 / 2 where the distance d is at most delta, beyond it delta (d - delta / 2)."""
+    """d^2 / 2 if the distance d is at most delta, else delta (d - delta / 2)."""
 
     def __init__(self, reduction="mean", delta=1.0):
         self.reduction, self.delta = reduction, delta
@@ -111,7 +111,7 @@ class CosineSimilarity(Module):
 
 
 class CosineEmbeddingLoss(Module):
-    """1 - cos of the angle where the target is 1; where it is -1, what cos exceeds the margin by."""
+    """1 - cos of the angle if the target is 1; if it is -1, max(0, cos - margin)."""
 
     def __init__(self, margin=0.0, reduction="mean"):
         self.margin, self.reduction = margin, reduction
@@ -121,6 +121,6 @@ class CosineEmbeddingLoss(Module):
 
 
 def _keep(module, **weights):
-    """Weights as buffers, so that they are saved and change dtype with the module; None stays None."""
+    """Register weights as buffers, so that they are saved and converted with the module; None stays None."""
     for name, weight in weights.items():
         setattr(module, name, None) if weight is None else module.register_buffer(name, weight)

@@ -1,6 +1,6 @@
-"""Module: a function with parameters, found by name. Knows nothing of any particular layer.
+"""Module: a function with parameters, found by name.
 
-There is no registration: a module's parameters are whatever Parameters, Modules and buffers its attributes hold.
+There is no registration: a module finds Parameters, Modules and buffers among its attributes.
 """
 
 import contextlib
@@ -16,19 +16,19 @@ from minigrad.ops import NO_GPU
 
 
 class Parameter(Tensor):
-    """A leaf that trains: a Tensor that requires its gradient, and that Modules find among their attributes."""
+    """A trainable leaf: a Tensor that requires a gradient, and that Modules find among their attributes."""
 
     def __init__(self, data, requires_grad=True):
         source = as_tensor(data)
         super().__init__(source.data)
-        self.writes = source.writes  # the memory is shared, so the count of writes is too
+        self.writes = source.writes  # shared, because the memory is shared
         self.requires_grad_(requires_grad)
 
 
 class Module:
-    """The base of every layer and model: define `forward`, and call the object.
+    """The base class of layers and models: define `forward`, and call the object.
 
-    Assign Parameters and Modules to attributes; `register_buffer` keeps a constant (a mask, a table) with them.
+    Assign Parameters and Modules to attributes. `register_buffer` adds a constant (a mask, a table).
     """
 
     training = True
@@ -37,12 +37,12 @@ class Module:
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(
-            f"{type(self).__name__} must define forward(...), which says what calling it computes."
+            f"{type(self).__name__} must define forward(...), which computes the result of a call."
         )
 
     def __call__(self, *args, **kwargs):
         if not recording.get() and tracing.get() is None:
-            return self.forward(*args, **kwargs)  # nobody will ask which module ran
+            return self.forward(*args, **kwargs)  # nothing reads current_module here
         before = current_module.get()
         current_module.set(self)
         try:
@@ -50,10 +50,10 @@ class Module:
         finally:
             current_module.set(before)
 
-    # -------- finding things
+    # -------- finding modules and parameters
 
     def named_children(self):
-        """(name, module) for each module that is an attribute."""
+        """Yield (name, module) for each module that is an attribute."""
         for name, value in vars(self).items():
             if isinstance(value, Module):
                 yield name, value
@@ -64,7 +64,7 @@ class Module:
         return (child for _, child in self.named_children())
 
     def named_modules(self, prefix="", remove_duplicate=True):
-        """(path, module) for this module (path "") and all inside, each once, or under each of its names."""
+        """Yield (path, module) for this module (path "") and all inside, each once or under each name."""
         seen, stack = set(), [(prefix, self)]
         while stack:
             path, module = stack.pop()
@@ -80,7 +80,7 @@ class Module:
         return (module for _, module in self.named_modules())
 
     def _named(self, kind, remove_duplicate=True):
-        """(path, tensor) for each attribute of that kind, a tensor that stands in two places twice."""
+        """Yield (path, tensor) for each attribute of that kind; a tensor with two paths comes twice."""
         for path, module in self.named_modules("", remove_duplicate):
             for name, value in vars(module).items():
                 saved = name in module._buffers and (kind == "buffer" or name not in module._not_saved)
@@ -88,20 +88,20 @@ class Module:
                     yield (f"{path}.{name}" if path else name), value
 
     def named_parameters(self):
-        """(path, parameter), each parameter once, under the first name that leads to it."""
-        return _each_once(self._named("parameter"))
+        """Yield (path, parameter), each parameter once, under its first path."""
+        return _without_duplicates(self._named("parameter"))
 
     def parameters(self):
         return (parameter for _, parameter in self.named_parameters())
 
     def named_buffers(self):
-        return _each_once(self._named("buffer"))
+        return _without_duplicates(self._named("buffer"))
 
     def buffers(self):
         return (buffer for _, buffer in self.named_buffers())
 
     def register_buffer(self, name, tensor, persistent=True):
-        """Keep a tensor that is not trained, but moves and, if persistent, is saved with the module."""
+        """Add a tensor that is not trained, but converted and, if persistent, saved with the module."""
         self._buffers = (*self._buffers, name)
         if not persistent:
             self._not_saved = (*self._not_saved, name)
@@ -110,18 +110,17 @@ class Module:
     # -------- saving and loading
 
     def state_dict(self):
-        """Every parameter and buffer by name, tied ones once; the tensors share their memory with the module."""
-        return {
-            name: t.detach()
-            for name, t in (*self.named_parameters(), *_each_once(self._named("saved buffer")))
-        }
+        """Return every parameter and buffer by name, tied ones once; they share memory with the module."""
+        buffers = _without_duplicates(self._named("saved buffer"))
+        return {name: t.detach() for name, t in (*self.named_parameters(), *buffers)}
 
     def load_state_dict(self, state, strict=True):
-        """Copy the numbers in. All names, shapes and dtypes are compared first; if anything differs nothing is written.
+        """Copy a state into the module. Raises RuntimeError, before anything is written, if it does not fit.
 
-        strict=False leaves out what is missing or unexpected. Shapes must agree in any case, and floats never become whole numbers.
+        strict=False allows missing and unexpected names. Shapes must always agree, and floats never become
+        integers.
         """
-        # with the other names of tied ones
+        # includes all names of tied parameters
         own = dict((*self._named("parameter", False), *self._named("saved buffer", False)))
         given = {name: as_tensor(value).data for name, value in state.items()}
         covered = {id(own[name]) for name in given if name in own}
@@ -143,10 +142,10 @@ class Module:
                 np.copyto(own[name].data, array, casting="same_kind")
                 own[name].writes[0] = next(clock)
 
-    # -------- changing all at once
+    # -------- changing all parameters or modules
 
     def zero_grad(self):
-        """Forget the gradients of all parameters."""
+        """Set the gradients of all parameters to None."""
         for parameter in self.parameters():
             parameter.grad = None
 
@@ -156,7 +155,7 @@ class Module:
         return self
 
     def train(self, mode=True):
-        """Switch dropout and its like on (or off) here and in all modules inside."""
+        """Switch this and all inner modules to training (dropout and so on), or with False to evaluation."""
         for module in self.modules():
             module.training = bool(mode)
         return self
@@ -166,7 +165,7 @@ class Module:
 
     @contextlib.contextmanager
     def evaluating(self):
-        """`with model.evaluating():` everything in evaluation for a while, then each module as it was."""
+        """`with model.evaluating():` switch all modules to evaluation, and afterwards back to their modes."""
         before = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
@@ -183,7 +182,10 @@ class Module:
         return self
 
     def to(self, *args, dtype=None, device=None):
-        """Another dtype for all floating parameters and buffers: to(minigrad.float64). "cpu" is accepted and changes nothing."""
+        """Convert all floating parameters and buffers to a dtype: to(minigrad.float64).
+
+        "cpu" changes nothing.
+        """
         for arg in args:
             if isinstance(arg, str) and arg.split(":")[0] in ("cpu", "cuda", "mps"):
                 device = arg
@@ -197,7 +199,7 @@ class Module:
 
     def _cast(self, dtype):
         if dtype.kind != "f":
-            raise TypeError(f"A module's numbers must be floating point, got dtype {dtype}.")
+            raise TypeError(f"A module's parameters must be floating point, got dtype {dtype}.")
         for _, tensor in (*self.named_parameters(), *self.named_buffers()):
             if tensor.dtype.kind == "f" and tensor.dtype != dtype:
                 tensor.data, tensor.grad = tensor.data.astype(dtype), None
@@ -214,10 +216,10 @@ class Module:
     def cuda(self, *_, **__):
         raise NotImplementedError(NO_GPU)
 
-    # -------- how it prints
+    # -------- printing
 
     def extra_repr(self):
-        """What stands between the parentheses of a layer."""
+        """Return the text between the parentheses of repr(layer)."""
         return ""
 
     def __repr__(self):
@@ -228,19 +230,20 @@ class Module:
         return f"{type(self).__name__}({extra}\n  " + "\n  ".join(inner) + "\n)"
 
 
-# names by which a state of PyTorch's or of GPT-2's published weights is known, and what turns it into one of ours
-TURNED = {
-    "in_proj_weight": "models.torch_states.from_torch(state) turns it into ours; of one attention so does models.attention.from_torch_state(state)",
-    "transformer.wte.weight": "models.gpt.from_gpt2_state(state) turns GPT-2's state into ours",
+# parameters that identify a state of PyTorch or of GPT-2's published weights -> the function that converts it
+CONVERTERS = {
+    "in_proj_weight": "models.torch_states.from_torch(state) converts it (for a single attention layer, "
+    "models.attention.from_torch_state(state))",
+    "transformer.wte.weight": "models.gpt.from_gpt2_state(state) converts GPT-2's state",
 }
 
 
 def init_stream():
-    """Where layers draw their first values from."""
+    """The random stream of initial values."""
     return random.stream("init")
 
 
-def _each_once(named):
+def _without_duplicates(named):
     seen = set()
     for name, tensor in named:
         if id(tensor) not in seen:
@@ -252,8 +255,9 @@ def _refuse_hidden(module, name, value):
     inside = value.values() if isinstance(value, dict) else value
     if any(isinstance(item, (Module, Parameter)) for item in inside):
         raise TypeError(
-            f"{type(module).__name__}.{name} is a plain {type(value).__name__} that holds modules or parameters, which would "
-            "not be found and not be trained. Use nn.ModuleList or nn.ModuleDict (for parameters: an attribute each)."
+            f"{type(module).__name__}.{name} is a plain {type(value).__name__} of modules or parameters, "
+            "which would not be found and not be trained. Use nn.ModuleList or nn.ModuleDict (for "
+            "parameters: an attribute each)."
         )
 
 
@@ -264,9 +268,9 @@ def _mismatch(owner, missing, unexpected, shapes, strict):
     if unexpected and strict:
         lines.append("  not known to the module: " + ", ".join(unexpected))
     lines += ["  other shape or dtype: " + line for line in shapes]
-    foreign = [turned for name, turned in TURNED.items() if any(given.endswith(name) for given in unexpected)]
+    foreign = [way for name, way in CONVERTERS.items() if any(given.endswith(name) for given in unexpected)]
     if foreign:
-        lines.append(f"  These names are of another library's model; {foreign[0]}.")
+        lines.append(f"  These names belong to another library's model; {foreign[0]}.")
     elif strict and not shapes:
         lines.append("  To load what fits, pass strict=False.")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Normalisation: each example's features brought to mean 0 and variance 1 (or only to size 1), then scaled by what is learned."""
+"""Normalization: each example's features get mean 0 and variance 1 (or mean square 1), then a learned scale."""
 
 from minigrad import functional as F
 from minigrad.nn.module import Module, Parameter
@@ -6,7 +6,7 @@ from minigrad.ops.creation import ones, zeros
 
 
 class LayerNorm(Module):
-    """Over the last axes, of lengths normalized_shape (Ba, Kiros & Hinton 2016). eps stands inside the root."""
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last axes (Ba, Kiros & Hinton 2016)."""
 
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -22,7 +22,10 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """x / sqrt(mean(x^2) + eps) * weight over the last axes (Zhang & Sennrich 2019). eps=None: that of the dtype, as PyTorch."""
+    """x / sqrt(mean(x^2) + eps) * weight over the last axes (Zhang & Sennrich 2019).
+
+    eps=None means the dtype's machine epsilon, as in PyTorch.
+    """
 
     def __init__(self, normalized_shape, eps=None, elementwise_affine=True):
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
