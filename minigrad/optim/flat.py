@@ -1,17 +1,19 @@
-"""What an optimizer remembers, side by side in one array for all parameters, and a way through them piece by piece. Knows arrays
-and gradients; not how a parameter moves."""
+"""An optimizer's memory, such as its running means: one array for all parameters, updated piece by piece."""
 
 from itertools import groupby
 
 import numpy as np
 
-# numbers: 128 KiB of float32, and as much again for each thing remembered, all of which stay in the cache
+# elements: 128 KiB of float32, and as much for each array of the memory, all of which stay in the cache
 PIECE = 2**15
 
 
 class Flat:
-    """For parameters of one dtype, `memory`: {name: one array for all of them}, 0 at first, or what stands in `state` (parameter
-    -> {name: array}) already, whose arrays become views of it. The parameters stay where they are."""
+    """The memory of parameters of one dtype: {name: one array for all parameters}, initially 0.
+
+    Arrays that `state` (parameter -> {name: array}) already has are copied in, and become views of it. The
+    parameters themselves are not moved.
+    """
 
     def __init__(self, params, names, state):
         self.params, self.names, self.shapes = params, names, [p.shape for p in params]
@@ -23,17 +25,23 @@ class Flat:
                 self.adopt(p, state[p])
 
     def adopt(self, p, state):
-        """Let what is remembered of p be views of the memory, filled with what was there before."""
+        """Copy p's state into the memory and replace it by views.
+
+        Raises RuntimeError if a shape has changed.
+        """
         self.used.add(id(p))
-        for name, own in self.remembered_of(p).items():
+        for name, view in self.views_of(p).items():
             if name in state:
                 if np.shape(state[name]) != p.shape:
-                    raise RuntimeError(f"The optimizer remembers {name} of shape {np.shape(state[name])} for a parameter that has {p.shape} now. Make a new optimizer, or del optimizer.state[parameter].")  # fmt: skip
-                own[...] = state[name]
-            state[name] = own
+                    raise RuntimeError(
+                        f"The optimizer has {name} of shape {np.shape(state[name])} for a parameter whose "
+                        f"shape is {p.shape} now. Make a new optimizer, or del optimizer.state[parameter]."
+                    )
+                view[...] = state[name]
+            state[name] = view
 
     def fits(self, params, names, state):
-        """Is this the memory of these parameters, under these names? Not if somebody has put other arrays into `state`, or copied it."""
+        """Is this the memory of these parameters and names? Not if `state` was copied or has other arrays."""
         same = names == self.names and [(id(p), p.shape) for p in params] == [
             (id(p), s) for p, s in zip(self.params, self.shapes, strict=True)
         ]
@@ -44,16 +52,19 @@ class Flat:
             return id(p) not in self.used
         return all(getattr(state.get(name), "base", None) is array for name, array in self.memory.items())
 
-    def remembered_of(self, p):
-        """{name: array in the parameter's shape}, views of the memory."""
+    def views_of(self, p):
+        """Return {name: view of the memory in the parameter's shape}."""
         start = self.starts[[q is p for q in self.params].index(True)]
         return {
             name: array[start : start + p.data.size].reshape(p.shape) for name, array in self.memory.items()
         }
 
     def pieces(self, key):
-        """(numbers, gradients, slice of the memory, key) of all parameters that have a gradient, piece by piece; those in a piece
-        have the same key(p). Whatever is written into the numbers before the next piece is asked for is the parameters' new value."""
+        """Yield (elements, gradients, slice of the memory, key) in pieces, of parameters with a gradient.
+
+        Parameters in a piece have the same key(p). What is written into the elements before the next piece
+        becomes the parameters' new value.
+        """
         for (has_gradient, same), run in groupby(
             zip(self.params, self.starts), lambda at: (at[0].grad is not None, key(at[0]))
         ):
@@ -63,19 +74,22 @@ class Flat:
 
 
 def _pieces(run):
-    """(numbers, gradients, slice) for neighbours (parameter, start): large ones are cut, small ones joined, up to PIECE numbers."""
+    """Cut large neighbors (parameter, start) and join small ones to at most PIECE elements.
+
+    See Flat.pieces.
+    """
     small, size = [], 0
     for p, start in run:
         large = p.data.size > PIECE and p.data.flags.c_contiguous
         if small and (large or size + p.data.size > PIECE):
-            yield from _joined(small)
+            yield from _join(small)
             small, size = [], 0
         if large:
             yield from _cut(p, start)
         else:
             small, size = [*small, (p, start)], size + p.data.size
     if small:
-        yield from _joined(small)
+        yield from _join(small)
 
 
 def _cut(p, start):
@@ -84,10 +98,10 @@ def _cut(p, start):
         yield x[i : i + PIECE], g[i : i + PIECE], slice(start + i, start + min(i + PIECE, x.size))
 
 
-def _joined(small):
-    """Copies, written back when the next piece is asked for: a dozen operations on one array instead of on each parameter."""
+def _join(small):
+    """Yield joint copies, written back before the next piece: few operations on one array, not on each."""
     owners = {id(p.data if p.data.base is None else p.data.base) for p, _ in small}
-    # those that share memory move in turn
+    # parameters that share memory are updated one after the other
     for together in [small] if len(owners) == len(small) else [[one] for one in small]:
         x, g = (
             np.concatenate([array.reshape(-1) for array in arrays])

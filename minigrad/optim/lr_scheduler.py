@@ -1,6 +1,7 @@
-"""How the learning rate changes from step to step. Knows an optimizer's param_groups and nothing else.
+"""Learning rate schedules. They read and write an optimizer's param_groups only.
 
-As in PyTorch: a schedule sets the rate for step 0 when it is made; call scheduler.step() after each optimizer.step().
+As in PyTorch, a schedule sets the rate of step 0 when it is made. Call scheduler.step() after each
+optimizer.step().
 """
 
 import math
@@ -9,7 +10,7 @@ from minigrad.engine import errors
 
 
 class LambdaLR:
-    """The rate is each group's first rate times factor(step)."""
+    """Multiply each group's initial rate by factor(step)."""
 
     def __init__(self, optimizer, lr_lambda):
         self.optimizer, self.factor, self.last_epoch = optimizer, lr_lambda, 0
@@ -39,25 +40,26 @@ class LambdaLR:
 
 
 class NoamLR(LambdaLR):
-    """d_model^-0.5 min(t^-0.5, t warmup^-1.5), t from 1 (Vaswani et al. 2017, equation 3): up in a line, down as 1/sqrt.
+    """d_model^-0.5 min(t^-0.5, t warmup^-1.5), t from 1 (Vaswani et al. 2017, equation 3).
 
-    The optimizer's own rate multiplies it; give it lr=1 for the paper's.
+    The rate rises linearly and falls as 1/sqrt(t). It multiplies the optimizer's own rate; lr=1 is the
+    paper's.
     """
 
     def __init__(self, optimizer, d_model, warmup_steps=4000):
         if warmup_steps < 1:
-            raise ValueError(f"The warmup must last at least one step, got {warmup_steps}.")
+            raise ValueError(f"The warmup must have at least one step, got {warmup_steps}.")
         super().__init__(
             optimizer, lambda step: d_model**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup_steps**-1.5)
         )
 
 
 class WarmupCosineLR(LambdaLR):
-    """Up in a line over warmup_steps, then down along half a cosine to min_factor at total_steps, and constant from there."""
+    """Rise linearly over warmup_steps, fall along half a cosine to min_factor at total_steps, then stay."""
 
     def __init__(self, optimizer, warmup_steps, total_steps, min_factor=0.0):
         if not 0 <= warmup_steps <= total_steps:
-            raise ValueError(f"The warmup ({warmup_steps} steps) must fit in the {total_steps} steps in all.")
+            raise ValueError(f"The warmup ({warmup_steps} steps) must fit into the {total_steps} steps.")
 
         def factor(step):
             if step < warmup_steps:
@@ -69,11 +71,14 @@ class WarmupCosineLR(LambdaLR):
 
 
 class CosineAnnealingLR(LambdaLR):
-    """From the first rate down to eta_min at step T_max along half a cosine, and up again from there (Loshchilov and Hutter 2017)."""
+    """Fall from the initial rate to eta_min at step T_max along half a cosine, then rise again.
+
+    Loshchilov and Hutter 2017.
+    """
 
     def __init__(self, optimizer, T_max, eta_min=0.0):
         if T_max < 1:
-            raise ValueError(f"T_max, the steps on the way down, must be at least 1, got {T_max}.")
+            raise ValueError(f"T_max, the number of falling steps, must be at least 1, got {T_max}.")
         self.eta_min = eta_min
         super().__init__(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * step / T_max)))
 
@@ -82,11 +87,11 @@ class CosineAnnealingLR(LambdaLR):
 
 
 class StepLR(LambdaLR):
-    """gamma times less after every step_size steps."""
+    """Multiply the rate by gamma after every step_size steps."""
 
     def __init__(self, optimizer, step_size, gamma=0.1):
         if step_size < 1:
-            raise ValueError(f"The rate must hold for at least one step, got step_size {step_size}.")
+            raise ValueError(f"The rate must last at least one step, got step_size {step_size}.")
         super().__init__(optimizer, lambda step: gamma ** (step // step_size))
 
 

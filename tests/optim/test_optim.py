@@ -154,7 +154,7 @@ def test_decay_groups_decay_matrices_only():
     (TypeError, ("leaf tensors", "ndarray"), lambda: optim.SGD([np.ones(2)])),
     (TypeError, ("leaf tensors",), lambda: optim.SGD([weight(1.0) * 2])),
     (TypeError, ("SGD", "betas", "momentum"), lambda: optim.SGD([{"params": [weight(1.0)], "betas": (0, 0)}])),
-    (ValueError, ("lr", "not negative", "-1"), lambda: optim.SGD([weight(1.0)], lr=-1)),
+    (ValueError, ("lr", "must be a number >= 0", "-1"), lambda: optim.SGD([weight(1.0)], lr=-1)),
     (ValueError, ("lr", "nan"), lambda: optim.Adam([weight(1.0)], lr=math.nan)),
     (ValueError, ("weight_decay", "-0.1"), lambda: optim.AdamW([weight(1.0)], weight_decay=-0.1)),
     (ValueError, ("betas", "[0, 1)", "1.0"), lambda: optim.Adam([weight(1.0)], betas=(0.9, 1.0))),
