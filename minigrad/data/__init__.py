@@ -1,4 +1,4 @@
-"""From files to numbers: vocabularies, texts and pairs of sentences, and batches of them. Knows text and token numbers, no models."""
+"""From files to batches of token ids: vocabularies, text datasets, pairs of sentences, and a DataLoader."""
 
 from minigrad.data.bpe import BPE, Bytes
 from minigrad.data.characters import Characters

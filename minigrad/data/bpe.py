@@ -1,10 +1,13 @@
-"""Text as numbers through its UTF-8 bytes, and byte pair encoding: what stands side by side often becomes one symbol.
+"""Token ids from UTF-8 bytes, and byte pair encoding: a pair that is often adjacent becomes one symbol.
 
-Where characters.py learns which characters there are, bytes need no learning and write every text; BPE then learns to join them.
+Where characters.py learns a set of characters, bytes need no learning and encode every text. BPE then learns
+to join them.
 
-    Bytes         the 256 bytes are the symbols: nothing to learn, nothing unknown, and long
-    BPE           further symbols, each two earlier ones joined: Sennrich et al. 2016, on bytes as in GPT-2 (Radford et al. 2019)
-    definition    which pairs to join, as one would explain it         learn      the same pairs, found fast
+    Bytes         the 256 bytes are the symbols: nothing to learn, nothing unknown, but long sequences
+    BPE           more symbols, each joined from two earlier ones: Sennrich et al. 2016, on bytes as in GPT-2
+                  (Radford et al. 2019)
+    definition    find the pairs to join, as one would explain it
+    learn         find the same pairs fast
 """
 
 import codecs
@@ -16,27 +19,28 @@ import numpy as np
 
 from minigrad.data.special import Special
 
-# GPT-2's cut into pieces, with what Python's re has: a word, a number or signs, with the blank before it; and runs of blanks,
-# whose last one is left to the word that follows. No symbol reaches over a cut, so "dog" and "dog." share theirs. Nothing is
-# longer than 100 characters: what has no blanks, such as a genome, would take the square of its length.
+# GPT-2's pieces, as far as Python's re allows: a word, a number or punctuation, with the space before it; and
+# runs of whitespace, whose last space goes to the word that follows. No symbol crosses a cut, so "dog" and
+# "dog." share theirs. A piece has at most 100 characters: a text without spaces, such as a genome, would take
+# time quadratic in its length.
 PIECES = re.compile(r" ?[^\W\d_]{1,100}| ?\d{1,100}| ?(?:[^\w\s]|_){1,100}|\s{1,100}(?!\S)|\s{1,100}")
-LONGEST = 4 * 101  # bytes of a piece: no symbol that is learned can be longer
-KEPT = 1 << 18  # pieces whose symbols are remembered, some 60 MB; a text of any length may come
+LONGEST = 4 * 101  # bytes of a piece: no learned symbol can be longer
+CACHED = 1 << 18  # pieces in the cache of a BPE, some 60 MB: a text can have any length
 
 
 def to_bytes(text):
-    """The text in UTF-8; a sentence for half of a surrogate pair, which is no character and has no bytes."""
+    """Encode a text in UTF-8. Raises ValueError for half of a surrogate pair, which has no bytes."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"The text holds {text[error.start]!r} at place {error.start}, half of a surrogate pair, which is no character; "
-            "read the text with the encoding it was written in."
+            f"The text has {text[error.start]!r} at position {error.start}, half of a surrogate pair, which "
+            "is not a character; read the text with the encoding in which it was written."
         ) from None
 
 
 class Bytes(Special):
-    """The bytes as a vocabulary of 256; numbers below `reserved` are left for special tokens, which decode to nothing.
+    """The 256 bytes as a vocabulary. Ids below `reserved` are for special tokens, which decode to nothing.
 
     >>> Bytes().encode("hé")
     array([104, 195, 169])
@@ -46,15 +50,15 @@ class Bytes(Special):
         self.symbols, self.reserved = [bytes([b]) for b in range(256)], reserved
 
     def encode(self, text):
-        """The numbers of the symbols, an array (T,). Every text has them."""
+        """Encode a text to token ids (T,)."""
         return np.frombuffer(to_bytes(text), np.uint8).astype(np.int64) + self.reserved
 
     def decode(self, numbers):
-        """The text of some numbers; bytes that make no character, as a model may write, become �."""
+        """Decode token ids to a text. Bytes that are no character, as a model may write them, become �."""
         return b"".join(self._symbols(numbers)).decode("utf-8", "replace")
 
     def stream(self, numbers):
-        """The text number by number, a piece for each: "" while a character is unfinished, whose bytes wait for the rest."""
+        """Decode token by token, yielding a string for each: "" while a character is incomplete."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         for number in numbers:
             yield decoder.decode(b"".join(self._symbols([number])))
@@ -62,7 +66,7 @@ class Bytes(Special):
             yield rest
 
     def count_characters(self, numbers):
-        """How many characters begin in these numbers: in UTF-8 all bytes of a character but the first are 10xxxxxx."""
+        """Count the characters that begin here: in UTF-8 all bytes but a character's first are 10xxxxxx."""
         return sum(
             byte & 0b11000000 != 0b10000000
             for symbol in self._symbols(np.asarray(numbers).flat)
@@ -70,12 +74,12 @@ class Bytes(Special):
         )
 
     def to_json(self):
-        """What JSON can keep; minigrad.data.remembered makes the same vocabulary of it."""
+        """Return a value for JSON, from which minigrad.data.remembered restores the vocabulary."""
         return {"kind": "bytes", "reserved": self.reserved}
 
 
 class BPE(Bytes):
-    """Bytes, and for each of `merges`, pairs of symbol numbers, one more symbol: the two joined. The first are joined first.
+    """The bytes, and one more symbol for each pair of symbol numbers in `merges`, which are applied in order.
 
     >>> bpe = BPE.train("low lower lowest", vocab_size=258)
     >>> bpe.symbols[256:], bpe.encode("slow")
@@ -88,26 +92,29 @@ class BPE(Bytes):
         for pair in merges:
             if len(pair) != 2 or not all(0 <= symbol < len(self.symbols) for symbol in pair):
                 raise ValueError(
-                    f"A merge is a pair of symbols that exist by then, numbers below {len(self.symbols)}; got {pair!r}."
+                    "A merge is a pair of earlier symbols, that is numbers below "
+                    f"{len(self.symbols)}; got {pair!r}."
                 )
             if tuple(pair) in self.number:
-                raise ValueError(f"The merge {pair!r} stands there twice; each pair is joined once.")
+                raise ValueError(f"The merge {pair!r} occurs twice; each pair is joined once.")
             self.number[tuple(pair)] = len(self.symbols)
             self.symbols.append(self.symbols[pair[0]] + self.symbols[pair[1]])
-            # each could be twice the last, and 40 of them fill the memory
+            # each could be twice as long as the last, and 40 of them would fill the memory
             if len(self.symbols[-1]) > LONGEST:
                 raise ValueError(
-                    f"The merge {pair!r} makes a symbol of {len(self.symbols[-1])} bytes; no piece of a text is longer than {LONGEST}."
+                    f"The merge {pair!r} makes a symbol of {len(self.symbols[-1])} bytes; "
+                    f"no piece of a text is longer than {LONGEST}."
                 )
-        self._known = {}  # pieces that were encoded before: a text repeats itself
+        self._known = {}  # cache of encoded pieces: texts repeat themselves
 
     @classmethod
     def train(cls, text, vocab_size, reserved=0):
-        """The vocabulary of a text, of vocab_size numbers in all, or of fewer if no pair is left that occurs twice."""
+        """Learn a vocabulary of vocab_size from a text, or a smaller one if no pair occurs twice any more."""
         if vocab_size < 256 + reserved:
             special = f" and {reserved} special tokens" if reserved else ""
             raise ValueError(
-                f"A vocabulary of {vocab_size} is too small: the 256 bytes{special} come first. Take {256 + reserved} or more."
+                f"A vocabulary of {vocab_size} is too small: the 256 bytes{special} come first. "
+                f"Choose {256 + reserved} or more."
             )
         return cls(learn(text, vocab_size - 256 - reserved), reserved)
 
@@ -116,11 +123,14 @@ class BPE(Bytes):
         return list(self.number)
 
     def encode(self, text):
-        to_bytes(text)  # names the place in the whole text, if there is something to name
+        to_bytes(text)  # an error names the position in the whole text
         return self._numbers(pieces(text))
 
     def encode_pieces(self, texts):
-        """As in Special. What follows can move a cut only where a text ends: its last two pieces wait for what comes next."""
+        """As in Special.
+
+        The next text can change only the last two pieces of the current one, so these wait.
+        """
         rest = ""
         for text in texts:
             found = pieces(rest + text)
@@ -135,24 +145,24 @@ class BPE(Bytes):
         )
 
     def _piece(self, piece):
-        """The symbols of one piece: of the pairs it holds, the one that was learned first is joined, until none is left."""
+        """Return the symbols of one piece: join the pair that was learned first, until none is left."""
         if piece not in self._known:
-            if len(self._known) >= KEPT:
+            if len(self._known) >= CACHED:
                 self._known.clear()
             symbols = list(to_bytes(piece))
-            while held := [pair for pair in zip(symbols, symbols[1:]) if pair in self.number]:
-                first = min(held, key=self.number.get)
-                symbols = joined(symbols, first, self.number[first])
+            while found := [pair for pair in zip(symbols, symbols[1:]) if pair in self.number]:
+                first = min(found, key=self.number.get)
+                symbols = join(symbols, first, self.number[first])
             self._known[piece] = symbols
         return self._known[piece]
 
     def to_json(self):
-        """What JSON can keep; `from_json` makes the same vocabulary of it."""
+        """Return a value for JSON, from which `from_json` restores the vocabulary."""
         return {"kind": "bpe", "reserved": self.reserved, "merges": [f"{a} {b}" for a, b in self.merges]}
 
     @classmethod
     def from_json(cls, saved):
-        """The vocabulary whose to_json this is; a sentence for anything else, whoever made it."""
+        """Restore a vocabulary from its to_json(). Raises ValueError for anything else."""
         try:
             merges, reserved = saved["merges"], saved["reserved"]
             if (
@@ -162,28 +172,29 @@ class BPE(Bytes):
                 or isinstance(reserved, bool)
             ):
                 raise TypeError(
-                    f"merges must be a list and reserved a number from 0 to 65535, got {type(merges).__name__} and {str(reserved)[:20]}"
+                    "merges must be a list and reserved an integer from 0 to 65535, "
+                    f"got {type(merges).__name__} and {str(reserved)[:20]}"
                 )
             merges = [tuple(map(int, merge.split())) for merge in merges]
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(
-                f"This is no vocabulary that BPE.to_json made, with merges and reserved: {str(error)[:200]}."
+                f"This is not a vocabulary from BPE.to_json, with merges and reserved: {str(error)[:200]}."
             ) from None
         return cls(merges, reserved)
 
 
-# ---------------------------------------------------------------- which pairs
+# ---------------------------------------------------------------- learning the pairs
 
 
 def pieces(text):
-    """The text, cut where no symbol may reach over."""
+    """Cut a text into pieces, which no symbol crosses."""
     return PIECES.findall(text)
 
 
-def joined(symbols, pair, new):
-    """The symbols with `new` for each pair, from the left.
+def join(symbols, pair, new):
+    """Replace each occurrence of `pair` by `new`, from the left.
 
-    >>> joined([1, 1, 1, 2], (1, 1), 9)
+    >>> join([1, 1, 1, 2], (1, 1), 9)
     [9, 1, 2]
     """
     out, i = [], 0
@@ -195,26 +206,29 @@ def joined(symbols, pair, new):
 
 
 def definition(text, count):
-    """`count` merges: again and again the pair that occurs most often, of several the one with the lowest numbers, is joined."""
+    """Find `count` merges: repeatedly join the most frequent pair, at a tie that of the lowest numbers."""
     words, merges = [list(to_bytes(piece)) for piece in pieces(text)], []
     for new in range(256, 256 + count):
         found = Counter(pair for word in words for pair in zip(word, word[1:]))
         if max(found.values(), default=0) < 2:
-            break  # joining what occurs once would learn the text by heart
+            break  # joining what occurs once would memorize the text
         best = min(found, key=lambda pair: (-found[pair], pair))
-        words = [joined(word, best, new) for word in words]
+        words = [join(word, best, new) for word in words]
         merges.append(best)
     return merges
 
 
 def learn(text, count):
-    """The merges of `definition`. Each different word is kept once, with how often it occurs; a merge looks only at the words
-    that hold its pair; and the likeliest pair comes from a heap, in which a count that has changed since is passed over."""
+    """Find the merges of `definition` fast.
+
+    Each different word is stored once, with its count. A merge visits only the words with its pair. The most
+    frequent pair comes from a heap, where outdated counts are skipped.
+    """
     counted = Counter(pieces(text))
     words, times = [list(to_bytes(piece)) for piece in counted], list(counted.values())
-    found, places, merges = Counter(), defaultdict(set), []
+    found, words_with, merges = Counter(), defaultdict(set), []
     for i, word in enumerate(words):
-        _count(word, i, times[i], found, places)
+        _count(word, i, times[i], found, words_with)
     heap = [(-often, pair) for pair, often in found.items()]
     heapify(heap)
     while heap and len(merges) < count:
@@ -224,21 +238,21 @@ def learn(text, count):
         if often > -2:
             break
         changed = set()
-        for i in places.pop(pair):
-            changed |= _count(words[i], i, -times[i], found, places)
-            words[i] = joined(words[i], pair, 256 + len(merges))
-            changed |= _count(words[i], i, times[i], found, places)
+        for i in words_with.pop(pair):
+            changed |= _count(words[i], i, -times[i], found, words_with)
+            words[i] = join(words[i], pair, 256 + len(merges))
+            changed |= _count(words[i], i, times[i], found, words_with)
         for other in changed:
             heappush(heap, (-found[other], other))
         merges.append(pair)
     return merges
 
 
-def _count(word, i, times, found, places):
-    """Add `times` for each pair of word i; returns the pairs."""
+def _count(word, i, times, found, words_with):
+    """Add `times` to the count of each pair of word i. Returns the pairs."""
     pairs = list(zip(word, word[1:]))
     for pair in pairs:
         found[pair] += times
         if times > 0:
-            places[pair].add(i)
+            words_with[pair].add(i)
     return set(pairs)

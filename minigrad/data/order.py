@@ -1,5 +1,7 @@
-"""In which order things are learned from: shuffled anew in each round, in batches of like lengths where that is wished. Knows
-numbers of things, not the things; an order depends on the seed, the stream's name and the round alone."""
+"""Shuffling and batching.
+
+Works on indices only; an order depends on the seed, the stream's name and the epoch.
+"""
 
 import numpy as np
 
@@ -8,43 +10,45 @@ from minigrad.data.permutation import permutation
 
 
 class Shuffled:
-    """0 to count - 1 in a random order, then all again in another, and so on without end: what comes at a place depends on the place
-    and the seed alone, so whoever goes on in the middle sees what they would have seen.
+    """An endless sequence: 0 to count - 1 in a random order, then in another, epoch after epoch.
 
     >>> random.manual_seed(0)
     >>> Shuffled(5)[np.arange(10)]
     array([4, 1, 2, 3, 0, 4, 0, 3, 1, 2])
 
-    `shuffle`, if given, is called with a round's random numbers, and gives the function from places to what comes there.
+    An element depends on its position and the seed only, so a resumed run continues with the same elements.
+    `shuffle`, if given, is called with an epoch's generator, and returns the function from positions to
+    elements.
     """
 
     def __init__(self, count, stream="data", shuffle=None):
         self.count, self.stream = count, stream
-        self._shuffle, self._rounds = shuffle or (lambda rng: permutation(rng, count)), {}
+        self._shuffle, self._epochs = shuffle or (lambda rng: permutation(rng, count)), {}
 
-    def __getitem__(self, places):
-        rounds, at = np.divmod(places, self.count)
+    def __getitem__(self, positions):
+        epochs, at = np.divmod(positions, self.count)
         out = np.empty_like(at)
-        for epoch in np.unique(rounds):
-            out[rounds == epoch] = self._round(int(epoch))(at[rounds == epoch])
+        for epoch in np.unique(epochs):
+            out[epochs == epoch] = self._epoch(int(epoch))(at[epochs == epoch])
         return out
 
     def batch(self, step, size):
-        """What a step learns from: the next `size`."""
+        """Return the `size` indices of a step's batch."""
         return self[np.arange(step * size, (step + 1) * size)]
 
-    def _round(self, epoch):
+    def _epoch(self, epoch):
         key = random.initial_seed(), epoch
-        if key not in self._rounds:
-            kept = list(self._rounds.items())[-1:]  # a batch may lie in two rounds
-            self._rounds = dict([*kept, (key, self._shuffle(random.fresh(self.stream, epoch)))])
-        return self._rounds[key]
+        if key not in self._epochs:
+            last = list(self._epochs.items())[-1:]  # a batch may extend over two epochs
+            self._epochs = dict([*last, (key, self._shuffle(random.fresh(self.stream, epoch)))])
+        return self._epochs[key]
 
 
 class Buckets:
-    """Batches of things of like lengths, so that little is padded: a batch_sampler of DataLoader.
+    """Batches of items of similar lengths, to save padding: a batch_sampler of DataLoader.
 
-    All are shuffled; of `mix` batches at a time the things are sorted by length and cut into batches; and the batches are shuffled.
+    The items are shuffled. Then the items of each `mix` batches are sorted by length and cut into batches,
+    and all batches are shuffled.
     """
 
     def __init__(self, lengths, batch_size, drop_last=False, mix=50):
@@ -55,7 +59,7 @@ class Buckets:
         return batch_count(len(self.lengths), self.batch_size, self.drop_last)
 
     def batches(self, rng):
-        """A round's batches, each a list of numbers."""
+        """Return an epoch's batches, each a list of indices."""
         order = rng.permutation(len(self.lengths))
         if self.drop_last:
             order = order[: len(self) * self.batch_size]
@@ -66,7 +70,7 @@ class Buckets:
 
 
 def cut(order, size):
-    """An order in pieces of `size`, the last of them shorter."""
+    """Cut an array into pieces of `size`; the last may be shorter."""
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 

@@ -1,18 +1,20 @@
-"""Files of pairs: a source, a tab and its target on each line. Knows lines and columns; no language."""
+"""Files of pairs: a source, a tab and its target on each line."""
 
-from minigrad.data.reading import no_zeros, opened
+from minigrad.data.reading import check_no_zeros, open_text
 
 FORMAT = """A pairs file is text in UTF-8 with a pair on each line, the source, a tab, the target, such as
 Good morning.\tGuten Morgen.
-Of two spreadsheet columns one makes it by saving them as tab-separated text."""
+A spreadsheet with two columns, saved as tab-separated text, is such a file."""
 
 
 class PairDataset:
-    """The (source, target) texts of a file, in its order. Further columns are passed over, as in the files of tatoeba.org, and so are
-    empty lines and blanks around a text."""
+    """The (source, target) pairs of a file, in its order.
+
+    Ignores further columns, as in the files of tatoeba.org, empty lines, and spaces around a text.
+    """
 
     def __init__(self, path):
-        with opened(path, "pairs") as file:
+        with open_text(path, "pairs") as file:
             self.pairs = [pair(line, number, path) for number, line in enumerate(file, 1) if line.strip()]
         if not self.pairs:
             raise ValueError(f"The pairs {path} are empty. {FORMAT}")
@@ -25,12 +27,15 @@ class PairDataset:
 
 
 def pair(line, number, path):
-    """(source, target) of a line; sentences for what it lacks, with its number."""
-    no_zeros(line, number, path, "pairs")
+    """Split a line into (source, target).
+
+    Raises ValueError, with the line, if the tab or one of them is missing.
+    """
+    check_no_zeros(line, number, path, "pairs")
     source, *others = (column.strip() for column in line.split("\t"))
-    shown = f"line {number} of {path}: {line.strip()[:60]!r}. {FORMAT}"
+    where = f"line {number} of {path}: {line.strip()[:60]!r}. {FORMAT}"
     if not others:
-        raise ValueError(f"There is no tab in {shown}")
+        raise ValueError(f"There is no tab in {where}")
     if not source or not others[0]:
-        raise ValueError(f"{'Source' if not source else 'Target'} is missing in {shown}")
+        raise ValueError(f"{'Source' if not source else 'Target'} is missing in {where}")
     return source, others[0]

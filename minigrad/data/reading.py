@@ -1,7 +1,6 @@
-"""Texts that are read in pieces, as often as needed: from a file of any size, or from memory. Knows UTF-8, line ends, and what can
-be wrong with a file; not what stands in it.
+"""Read texts in pieces, repeatedly if needed, from a file of any size or from memory.
 
-Every end of a line, \\r\\n of Windows and \\r of old Macs too, is read as \\n, and the mark that some editors put first is left out.
+Every line end (also \\r\\n of Windows and \\r of old Macs) is read as \\n, and a byte order mark is skipped.
 """
 
 import codecs
@@ -12,19 +11,22 @@ from functools import cached_property
 
 import numpy as np
 
-PIECE = 1 << 20  # characters, or bytes, that are read at once
+PIECE = 1 << 20  # characters or bytes to read at once
 
 
 @contextlib.contextmanager
-def opened(path, what="text"):
-    """A file of text, open for reading; what is wrong with it, then or while it is read, becomes a sentence."""
+def open_text(path, what="text"):
+    """Open a text file for reading.
+
+    Raises ValueError if it cannot be opened or, inside the block, be read.
+    """
     could_not = f"The {what} {path} could not be read"
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             kind = (
                 "it is a folder"
                 if os.path.isdir(path)
-                else "it is a pipe or a device, which can be read once only"
+                else "it is a pipe or a device, which can be read only once"
             )
             raise ValueError(f"{could_not}: {kind}. Give the name of a file.")
         with open(path, encoding="utf-8-sig") as file:
@@ -34,12 +36,13 @@ def opened(path, what="text"):
     except UnicodeDecodeError:
         line, byte = not_utf8(path)
         raise ValueError(
-            f"{could_not}: it is not text in UTF-8, as line {line} holds the byte {byte:#x}. If it is text, save it as UTF-8 first."
+            f"{could_not}: it is not text in UTF-8, because line {line} has the byte {byte:#x}. "
+            "If it is text, save it as UTF-8 first."
         ) from None
 
 
 def not_utf8(path):
-    """(line, byte) of the first thing in a file that is not UTF-8."""
+    """Find (line, byte) of the first byte in a file that is not UTF-8."""
     decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
     with open(path, "rb") as file:
         while True:
@@ -51,21 +54,29 @@ def not_utf8(path):
             line += chunk.count(b"\n")
 
 
-def no_zeros(text, line, path, what="text"):
-    """A sentence if the text holds the character 0, which no text has; returns the line after it."""
+def check_no_zeros(text, line, path, what="text"):
+    """Raise ValueError if the text has the character 0, as no text should.
+
+    Returns the number of its last line.
+    """
     if "\0" in text:
         line += text[: text.index("\0")].count("\n")
-        raise ValueError(f"The {what} {path} could not be read: line {line} holds the byte 0x0, which no text has; it may be a binary file, or UTF-16. Save it as UTF-8 first.")  # fmt: skip
+        raise ValueError(
+            f"The {what} {path} could not be read: line {line} has the byte 0x0, which no text has; "
+            "it may be a binary file, or UTF-16. Save it as UTF-8 first."
+        )
     return line + text.count("\n")
 
 
 def read(path):
-    """A file of text, whole."""
+    """Read a text file as one string."""
     return "".join(LongText(path=path))
 
 
 class LongText:
-    """A text in pieces: iterating reads it from the start. It has a length in characters, symbols, and a name to know it by.
+    """A text in pieces, from memory or a file: iterating reads it from the start.
+
+    Its length is in characters.
 
     >>> text = LongText("to be, or not")
     >>> len(text), "".join(text.part(0, 5)), text.symbols
@@ -80,14 +91,14 @@ class LongText:
             yield self.text
             return
         line = 1
-        with opened(self.path) as file:
+        with open_text(self.path) as file:
             while piece := file.read(PIECE):
-                line = no_zeros(piece, line, self.path)
+                line = check_no_zeros(piece, line, self.path)
                 yield piece
 
     @cached_property
-    def _surveyed(self):
-        """(how many characters, which), in one reading."""
+    def _length_and_symbols(self):
+        """The number of characters, and the different ones, found in one reading."""
         length, seen = 0, np.zeros(0x110000, bool)
         for piece in self:
             seen[code_points(piece)] = True
@@ -97,15 +108,15 @@ class LongText:
         return length, "".join(map(chr, np.flatnonzero(seen)))
 
     def __len__(self):
-        return self._surveyed[0]
+        return self._length_and_symbols[0]
 
     @property
     def symbols(self):
         """The different characters, in order."""
-        return self._surveyed[1]
+        return self._length_and_symbols[1]
 
     def part(self, start, stop):
-        """The characters from `start` to before `stop`, in pieces."""
+        """Yield the characters from `start` to before `stop`, in pieces."""
         at = 0
         for piece in self:
             if at >= stop:
@@ -116,5 +127,5 @@ class LongText:
 
 
 def code_points(text):
-    """The characters of a text as numbers, an array (T,)."""
+    """Return the code points of a text, an array (T,)."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)

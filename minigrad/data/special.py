@@ -1,4 +1,4 @@
-"""What all vocabularies share: numbered symbols, and special tokens, whose numbers come first and which no text has."""
+"""The base of all vocabularies: symbols, and special tokens, whose ids come first and which no text has."""
 
 import re
 
@@ -6,12 +6,15 @@ import numpy as np
 
 
 class Special:
-    """A vocabulary whose numbers below `reserved` are special tokens: `encode` never gives one, whatever the text says, and `decode`
-    writes nothing for it. Where they are to be seen, their names are given, the one of token 0 first.
+    """A vocabulary in which the ids below `reserved` are special tokens.
+
+    `encode` never returns one, whatever the text says, and `decode` writes nothing for it. encode_special and
+    decode_special write special tokens by their names, given in the order of their ids.
 
     >>> from minigrad.data import Bytes
     >>> names = ["<pad>", "<end>"]
-    >>> Bytes(reserved=2).encode_special("hi<end>", names), Bytes(reserved=2).decode_special([106, 107, 1, 0], names)
+    >>> Bytes(reserved=2).encode_special("hi<end>", names), Bytes(reserved=2).decode_special([106, 107, 1, 0],
+    names)
     (array([106, 107,   1]), 'hi<end><pad>')
     """
 
@@ -19,7 +22,7 @@ class Special:
         return len(self.symbols) + self.reserved
 
     def encode_special(self, text, names):
-        """The numbers of a text in which special tokens are written by their names."""
+        """Encode a text in which special tokens are written by their names."""
         self._check(names)
         longest_first = sorted(names, key=len, reverse=True)
         parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text) if names else [text]
@@ -29,7 +32,10 @@ class Special:
         )
 
     def decode_special(self, numbers, names):
-        """The text of some numbers, with the names of special tokens. Bytes on both sides of one make no character together."""
+        """Decode token ids, with the names of special tokens.
+
+        Bytes before and after one never form a character.
+        """
         self._check(names)
         out, text = [], []
         for number in numbers:
@@ -41,11 +47,14 @@ class Special:
         return "".join([*out, self.decode(text)])
 
     def encode_pieces(self, texts):
-        """The numbers of a text that comes in pieces, array by array: together the same as if it came whole."""
+        """Encode a text that comes in pieces; the arrays together equal the whole text's encoding."""
         return map(self.encode, texts)
 
     def _symbols(self, numbers):
-        """The symbols of some numbers, none for a special token. Raises ValueError if a number is too large."""
+        """Yield the symbols of token ids, none for a special token.
+
+        Raises ValueError if an id is too large.
+        """
         for number in numbers:
             if number >= len(self):
                 raise ValueError(f"The token {number} is not in the vocabulary of {len(self)}.")
@@ -55,5 +64,6 @@ class Special:
     def _check(self, names):
         if len(names) != self.reserved or len(set(names)) != len(names) or "" in names:
             raise ValueError(
-                f"The vocabulary has {self.reserved} special tokens, each of which needs a name of its own; got {names!r}."
+                f"The vocabulary has {self.reserved} special tokens, "
+                f"each of which needs its own name; got {names!r}."
             )

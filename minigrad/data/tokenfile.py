@@ -1,8 +1,8 @@
-"""Token numbers in files, for texts that are not to lie in memory: written once, in pieces, and read a window at a time. Knows
-folders and bytes; not what the numbers mean.
+"""Token ids in files, for texts too long for memory: written once, in pieces, and read a window at a time.
 
-The files lie in $MINIGRAD_CACHE, or minigrad in the user's cache folder, under a name made of the text's path, size and time of
-change, and the vocabulary: who trains on the same text again, or resumes, finds them. They may be deleted when no run is reading.
+The files are in $MINIGRAD_CACHE, or in minigrad in the user's cache folder. Their names are made from the
+text's path, size and time of change, and the vocabulary, so that another training on the same text, or a
+resumed one, finds them. They may be deleted when no run is reading.
 """
 
 import hashlib
@@ -16,12 +16,14 @@ import numpy as np
 
 from minigrad import saving
 
-LARGE = 1 << 25  # bytes of a text whose tokens go to a file
+LARGE = 1 << 25  # the tokens of a text with more bytes go to a file
 
 
 class TokenFile:
-    """Some of a file's numbers, from `start` on: has a length, and numbers[a:b] reads these and no others. (A memory map would do
-    too, but all that it ever touched counts as memory of ours.)"""
+    """`length` token ids of a file, beginning at `start`; tokens[a:b] reads only these.
+
+    A memory map would do too, but every page it touched would count as memory of this process.
+    """
 
     def __init__(self, path, dtype, start, length):
         self.path, self.dtype, self.start, self.length = Path(path), np.dtype(dtype), start, length
@@ -31,15 +33,16 @@ class TokenFile:
     def __len__(self):
         return self.length
 
-    def __getitem__(self, places):
-        start, stop, step = places.indices(self.length)
+    def __getitem__(self, index):
+        start, stop, step = index.indices(self.length)
         size = max(0, stop - start) * self.dtype.itemsize
         with self._one_at_a_time:
             os.lseek(self._file, (self.start + start) * self.dtype.itemsize, os.SEEK_SET)
             found = os.read(self._file, size)
         if len(found) != size:
             raise ValueError(
-                f"The tokens in {self.path} were cut off while they were being read; start again, and they are written anew."
+                f"The tokens in {self.path} were cut off while they were being read; start again, "
+                "and they are rewritten."
             )
         return np.frombuffer(found, self.dtype)[::step].astype(np.int64)
 
@@ -48,11 +51,11 @@ def is_large(path):
     try:
         return os.stat(path).st_size > LARGE
     except (OSError, ValueError):
-        return False  # who reads it says why it cannot be
+        return False  # reading it will raise the error
 
 
-def kept(path, vocabulary, parts):
-    """A TokenFile for each of parts(), iterables of arrays; from the cache, or written there first."""
+def open_tokens(path, vocabulary, parts):
+    """Open a TokenFile for each of parts(), iterables of arrays; write it to the cache if it is not there."""
     dtype = np.min_scalar_type(max(1, len(vocabulary)) - 1)
     tokens = folder() / f"{key(path, vocabulary)}.tokens"
     lengths = _lengths(tokens, dtype)
@@ -60,7 +63,10 @@ def kept(path, vocabulary, parts):
         try:
             lengths = _write(tokens, dtype, parts())
         except OSError as error:
-            raise ValueError(f"The tokens of {path} could not be written to {tokens.parent}: {error.strerror}. Name another folder in MINIGRAD_CACHE.") from None  # fmt: skip
+            raise ValueError(
+                f"The tokens of {path} could not be written to {tokens.parent}: {error.strerror}. "
+                "Name another folder in MINIGRAD_CACHE."
+            ) from None
     starts = np.cumsum([0, *lengths]).tolist()
     return tuple(TokenFile(tokens, dtype, start, length) for start, length in zip(starts, lengths))
 
@@ -72,18 +78,18 @@ def folder():
 
 def key(path, vocabulary):
     about = os.stat(path)
-    told = [
+    identity = [
         os.path.realpath(path),
         about.st_size,
         about.st_mtime_ns,
         vocabulary.to_json(),
         vocabulary.reserved,
     ]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
 
 def _lengths(tokens, dtype):
-    """How long the parts in the cache are, or None if they are not there whole."""
+    """Return the lengths of the parts in the cache, None if the file is missing or incomplete."""
     try:
         lengths = json.loads(tokens.with_suffix(".json").read_text())
         return lengths if sum(lengths) * dtype.itemsize == tokens.stat().st_size else None

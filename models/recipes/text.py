@@ -18,7 +18,7 @@ from minigrad import functional as F
 from minigrad.data import TOKENS, Shuffled, remembered
 from minigrad.data.permutation import permutation
 from minigrad.data.reading import LongText
-from minigrad.data.text import encoded, learned, windows
+from minigrad.data.text import encode_parts, learn_vocabulary, windows
 from minigrad.data.tokenfile import TokenFile
 from minigrad.modes import no_grad
 from minigrad.training.recipe import Recipe
@@ -73,7 +73,7 @@ class Text(Recipe):
 
     def _learn_vocabulary(self):
         text = self._text()
-        found = learned(text, self.tokens, self.settings.get("vocab_size"), self.reserved)
+        found = learn_vocabulary(text, self.tokens, self.settings.get("vocab_size"), self.reserved)
         if len(text.symbols) < 2:
             raise ValueError(
                 f"The text contains no other character than {text.symbols!r}; there is nothing to learn."
@@ -91,7 +91,7 @@ class Text(Recipe):
     def split(self):
         """(training, validation) token ids. Raises ValueError if either is too short for the context."""
         if self._parts is None:
-            self._parts = encoded(self._text(), self.vocabulary)
+            self._parts = encode_parts(self._text(), self.vocabulary)
         unit, context = "characters" if self.tokens == "characters" else "tokens", self.settings["context"]
         training, validation = map(len, self._parts)
         if validation <= context:

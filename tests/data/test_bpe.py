@@ -92,7 +92,7 @@ def test_what_was_joined_in_training_is_joined_in_encoding():
     words = [list(piece.encode()) for piece in bpe.pieces(POEM)]
     merges = bpe.definition(POEM, 40)
     for new, pair in enumerate(merges, 256):
-        words = [bpe.joined(word, pair, new) for word in words]
+        words = [bpe.join(word, pair, new) for word in words]
     assert BPE(merges).encode(POEM).tolist() == sum(words, [])
 
 
@@ -126,7 +126,7 @@ def test_special_tokens_have_numbers_and_no_text():
 
 def test_half_a_surrogate_pair_is_a_sentence():
     for vocab in (VOCABULARY, Bytes()):
-        with refuses(ValueError, r"'\ud800'", "place 2", "half of a surrogate pair", "encoding"):
+        with refuses(ValueError, r"'\ud800'", "position 2", "half of a surrogate pair", "encoding"):
             vocab.encode("ab\ud800c")
     with refuses(ValueError, "half of a surrogate pair"):
         BPE.train("\udfff", 300)

@@ -30,7 +30,7 @@ from minigrad.data import (
 )
 from minigrad.data.loader import nan_in
 from minigrad.data.reading import LongText, read
-from minigrad.data.text import encoded, learned
+from minigrad.data.text import encode_parts, learn_vocabulary
 from minigrad.saving import FileProblem
 from minigrad.training.loop import TrainingError, fit
 from models.recipes import RecipeProblem, find, load_run
@@ -94,34 +94,34 @@ def test_a_large_text_gives_the_tokens_of_a_small_one_from_a_file_that_is_writte
     story, tokens, in_small_pieces, monkeypatch
 ):
     text = LongText(path=story)
-    vocabulary = learned(text, tokens, 280, 3)
-    large = encoded(text, vocabulary)
-    small = encoded(LongText(read(story)), learned(LongText(read(story)), tokens, 280, 3))
+    vocabulary = learn_vocabulary(text, tokens, 280, 3)
+    large = encode_parts(text, vocabulary)
+    small = encode_parts(LongText(read(story)), learn_vocabulary(LongText(read(story)), tokens, 280, 3))
     for ours, theirs in zip(large, small, strict=True):
         same(ours[:], theirs)
         same(ours[5:90], theirs[5:90])
         assert len(ours[4:2]) == 0 and len(ours) == len(theirs)
     monkeypatch.setattr(tokenfile, "_write", lambda *_: pytest.fail("written again"))
-    same(encoded(LongText(path=story), vocabulary)[1][:], small[1])
+    same(encode_parts(LongText(path=story), vocabulary)[1][:], small[1])
 
 
 def test_a_text_that_has_changed_or_a_token_file_cut_off_is_encoded_anew(story, in_small_pieces, tmp_path):
     vocabulary = Bytes()
-    before = encoded(LongText(path=story), vocabulary)[0]
+    before = encode_parts(LongText(path=story), vocabulary)[0]
     (tokens,) = (tmp_path / "cache").glob("*.tokens")
     os.truncate(tokens, 10)
     with refuses(ValueError, "were cut off", "start again"):
         before[:]
-    assert len(encoded(LongText(path=story), vocabulary)[0][:]) == len(before)
+    assert len(encode_parts(LongText(path=story), vocabulary)[0][:]) == len(before)
     (tmp_path / "story.txt").write_text("other " * 50)
-    assert vocabulary.decode(encoded(LongText(path=story), vocabulary)[0][:6]) == "other "
+    assert vocabulary.decode(encode_parts(LongText(path=story), vocabulary)[0][:6]) == "other "
     assert not [*(tmp_path / "cache").glob(".*")]
 
 
 def test_a_cache_that_cannot_be_written_is_a_sentence(story, in_small_pieces, monkeypatch):
     monkeypatch.setenv("MINIGRAD_CACHE", story)
     with refuses(ValueError, "could not be written", "MINIGRAD_CACHE"):
-        encoded(LongText(path=story), Bytes())
+        encode_parts(LongText(path=story), Bytes())
 
 
 @given(st.text("ab .\n1é_'日", max_size=80), st.lists(st.integers(0, 80), max_size=8))
@@ -215,9 +215,9 @@ def test_a_round_has_everything_once_and_depends_on_seed_and_place_alone():
 @given(st.integers(2, 3000), st.integers(0, 2**32))
 def test_scattering_is_a_permutation_without_a_table(count, seed):
     keys = np.random.default_rng(seed).integers(1 << 32, size=6, dtype=np.uint64)
-    found = permutation.scattered(np.arange(count), count, keys)
+    found = permutation.permute(np.arange(count), count, keys)
     assert sorted(found.tolist()) == [*range(count)]
-    assert permutation.scattered(np.array([count // 2]), count, keys)[0] == found[count // 2]
+    assert permutation.permute(np.array([count // 2]), count, keys)[0] == found[count // 2]
 
 
 def test_scattered_places_look_shuffled(monkeypatch):
@@ -331,7 +331,7 @@ def test_the_thread_takes_over_the_modes():
 def test_a_nan_in_a_batch_is_named_before_the_loss(monkeypatch):
     rows = np.ones((6, 3), np.float32)
     rows[4, 1] = np.nan
-    with refuses(ValueError, "Batch 1 of epoch 0 holds a NaN", "(1, 1)", "3, 4, 5"):
+    with refuses(ValueError, "Batch 1 of epoch 0 has a NaN", "(1, 1)", "3, 4, 5"):
         [*DataLoader(rows, 3)]
     assert (
         nan_in((np.arange(3), {"x": [rows]})) == "in the batch[1]['x'][0] at (4, 1), 1 in all"

@@ -25,7 +25,7 @@ from minigrad.cli import configs
 from minigrad.cli.options import names
 from minigrad.data import Characters, PairDataset, remembered
 from minigrad.data.reading import LongText
-from minigrad.data.text import encoded, learned
+from minigrad.data.text import encode_parts, learn_vocabulary
 from minigrad.training import checkpoints
 from minigrad.training.recipe import UsageError
 from models import recipes
@@ -223,8 +223,8 @@ def tokenizer(value):
 def text_of(path):
     text = LongText(path=path)
     for tokens in ("characters", "bytes", "bpe"):
-        vocabulary = learned(text, tokens, 270)
-        training, validation = encoded(text, vocabulary)
+        vocabulary = learn_vocabulary(text, tokens, 270)
+        training, validation = encode_parts(text, vocabulary)
         training, validation = vocabulary.decode(training), vocabulary.decode(validation)
         assert len(training + validation) == len(text), "decoding must give the text back"
 
