@@ -1,4 +1,4 @@
-"""minigrad: an autograd engine to learn from, and PyTorch's names for what is built on it. Importing it loads NumPy only."""
+"""minigrad: an autograd engine to learn from, with PyTorch's names. Importing it loads NumPy only."""
 
 from minigrad.engine.tensor import Tensor
 from minigrad.engine.recording import apply, as_tensor
@@ -20,12 +20,12 @@ from minigrad.engine.recompute import checkpoint
 from minigrad.engine.anomaly import detect_anomaly
 
 __version__ = "0.1.0"
-# not as names of their own: a * would hide Python's
+# not global names: `from minigrad import *` would hide Python's float and bool
 _DTYPES = {"float": float32, "double": float64, "long": int64, "bool": bool_}
 
 
 def __getattr__(name):
-    """mg.nn, mg.optim and mg.func without an import of their own, as in PyTorch, loaded when first asked for; and PyTorch's dtypes."""
+    """Import mg.nn, mg.optim, mg.func and mg.linalg at first use, and resolve PyTorch's names of dtypes."""
     if name in ("nn", "optim", "func", "linalg"):
         import importlib
 

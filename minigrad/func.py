@@ -1,6 +1,7 @@
-"""Functions of functions, with torch.func's names: grad, vjp, jvp, jacrev, hessian, hvp. Knows how to call the engine, no calculus.
+"""Transforms of functions, with torch.func's names: grad, vjp, jvp, jacrev, hessian, hvp.
 
-Each takes a function and returns one (or its values); all compose. Arguments may be tensors, or tuples, lists and dicts of them.
+Each takes a function and returns a function or its values; all compose. Arguments may be tensors, or tuples,
+lists and dicts of them.
 """
 
 import functools
@@ -16,7 +17,7 @@ from minigrad.ops import stack
 
 
 def grad(func, argnums=0, has_aux=False):
-    """The function that gives the gradient of func's scalar value with respect to its argument number argnums (or several)."""
+    """Make the function that computes the gradient of func's scalar value in argument(s) argnums."""
     with_value = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
@@ -28,7 +29,10 @@ def grad(func, argnums=0, has_aux=False):
 
 
 def grad_and_value(func, argnums=0, has_aux=False):
-    """Like grad, but gives (gradient, value); with has_aux func returns (value, anything else), which comes as the value."""
+    """grad, but the function returns (gradient, value).
+
+    With has_aux, func and the value are (value, anything else).
+    """
 
     @functools.wraps(func)
     def both(*args, **kwargs):
@@ -38,16 +42,17 @@ def grad_and_value(func, argnums=0, has_aux=False):
         value = output[0] if has_aux else output
         if not isinstance(value, Tensor) or value.numel() != 1:
             raise ValueError(
-                f"grad needs a function whose value is a single number, got {_describe(value)}; for more use vjp or jacrev."
+                f"grad needs a function whose value is a scalar, got {_describe(value)}; "
+                "for others use vjp or jacrev."
             )
-        settled = _settled(value, chosen)  # before the history is used up
-        return _pull([value], chosen, None), (settled, _map(_detached, output[1])) if has_aux else settled
+        result = _without_own_history(value, chosen)  # before the history is released
+        return _pull([value], chosen, None), (result, _map(_detach, output[1])) if has_aux else result
 
     return both
 
 
 def vjp(func, *primals, has_aux=False):
-    """(value, pull): pull(v) is v^T J, for each primal, J being the Jacobian of func there."""
+    """Return (value, pull): pull(v) computes v^T J for each primal, with J the Jacobian of func."""
     primals, chosen = _fresh(primals, tuple(range(len(primals))))
     with enable_grad():
         output = func(*primals)
@@ -62,13 +67,13 @@ def vjp(func, *primals, has_aux=False):
             keep=True,
         )
 
-    settled = _map(lambda y: _settled(y, chosen), value)
-    aux = _map(_detached, aux)
-    return (settled, pull, aux) if has_aux else (settled, pull)
+    result = _map(lambda y: _without_own_history(y, chosen), value)
+    aux = _map(_detach, aux)
+    return (result, pull, aux) if has_aux else (result, pull)
 
 
 def jvp(func, primals, tangents):
-    """(value, J t): the derivative along t. The pull-back v -> v^T J is linear in v, so its own pull-back is t -> J t."""
+    """Return (value, J t), the derivative along t. v -> v^T J is linear in v, so its own pull is t -> J t."""
     if len(primals) != len(tangents):
         raise ValueError(
             f"jvp needs one tangent for each primal, got {len(primals)} primals and {len(tangents)} tangents."
@@ -85,12 +90,15 @@ def jvp(func, primals, tangents):
             if paired
             else seeds
         )
-    moved = iter([_settled(m, [chosen, seeds]) for m in moved])
-    return _map(lambda y: _settled(y, chosen), value), _map(lambda _: next(moved), value)
+    moved = iter([_without_own_history(m, [chosen, seeds]) for m in moved])
+    return _map(lambda y: _without_own_history(y, chosen), value), _map(lambda _: next(moved), value)
 
 
 def jacrev(func, argnums=0):
-    """The function that gives the Jacobian, of shape value.shape + argument.shape: one reverse pass for each element of the value."""
+    """Make the function that computes the Jacobian, of shape value.shape + argument.shape.
+
+    It needs one reverse pass for each element of the value.
+    """
 
     @functools.wraps(func)
     def jacobian(*args, **kwargs):
@@ -108,12 +116,12 @@ def jacrev(func, argnums=0):
 
 
 def hessian(func, argnums=0):
-    """The function that gives the second derivatives of func's scalar value, of shape argument.shape + argument.shape."""
+    """Make the function that computes func's second derivatives, of shape argument.shape + argument.shape."""
     return jacrev(grad(func, argnums), argnums)
 
 
 def hvp(func, primals, tangents):
-    """(value, H t): the Hessian times a vector, without the Hessian: the gradient of <gradient, t>."""
+    """Return (value, H t): the Hessian times a vector, computed as the gradient of <gradient, t>."""
 
     def slope(*primals):
         found, value = grad_and_value(func, tuple(range(len(primals))))(*primals)
@@ -126,23 +134,23 @@ def hvp(func, primals, tangents):
 
 
 def functional_call(module, parameters, args=(), kwargs=None):
-    """module(*args) computed with `parameters` (name -> Tensor) in place of its own, which come back afterwards."""
-    places = [
-        (place, _own(module, name), tensor)
+    """Compute module(*args) with `parameters` (name -> Tensor), and afterwards restore its own."""
+    attributes = [
+        (attribute, _parameter(module, name), tensor)
         for name, tensor in parameters.items()
-        for place in _places(module, name)
+        for attribute in _attributes(module, name)
     ]
     try:
-        for (owner, last), _, tensor in places:
+        for (owner, last), _, tensor in attributes:
             setattr(owner, last, tensor)
         return module(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
     finally:
-        for (owner, last), before, _ in places:
+        for (owner, last), before, _ in attributes:
             setattr(owner, last, before)
 
 
-def _own(module, name):
-    """The parameter or buffer of that name."""
+def _parameter(module, name):
+    """Return the parameter or buffer of that name. Raises KeyError if there is none."""
     for part in name.split("."):
         module = getattr(module, part, None)
     if not isinstance(module, Tensor):
@@ -150,20 +158,19 @@ def _own(module, name):
     return module
 
 
-def _places(module, name):
-    """(module, attribute) of every place where that parameter stands: tied ones have several."""
-    wanted = _own(module, name)
+def _attributes(module, name):
+    """List (module, attribute) of a parameter; tied parameters have several."""
+    wanted = _parameter(module, name)
     return [
         (inner, key) for inner in module.modules() for key, value in vars(inner).items() if value is wanted
     ]
 
 
 def _pairs(what, values, vectors):
-    """The values with their vectors, which must have the same shapes."""
-    if [v.shape for v in values] != [np.shape(v) for v in vectors]:
-        raise ValueError(
-            f"{what} needs vectors of the shapes {[v.shape for v in values]}, got {[np.shape(v) for v in vectors]}."
-        )
+    """Pair the values with their vectors. Raises ValueError unless they have the same shapes."""
+    shapes, got = [v.shape for v in values], [np.shape(v) for v in vectors]
+    if shapes != got:
+        raise ValueError(f"{what} needs vectors of the shapes {shapes}, got {got}.")
     return list(zip(values, vectors, strict=True))
 
 
@@ -189,7 +196,7 @@ def _leaves(tree):
 
 
 def _fresh(args, argnums):
-    """The arguments with the chosen ones as tensors of this transform's own, so that transforms inside each other do not mix."""
+    """Replace the chosen arguments by tensors of this transform, so that nested transforms do not mix."""
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
     for n in numbers:
         if not -len(args) <= n < len(args):
@@ -200,7 +207,10 @@ def _fresh(args, argnums):
 
 
 class _Chosen(tuple):
-    """The arguments a transform differentiates by, and whether the caller asked for several."""
+    """The arguments with respect to which a transform differentiates.
+
+    `several`: did the caller give a tuple?
+    """
 
     def __new__(cls, items, several=True):
         chosen = super().__new__(cls, items)
@@ -209,7 +219,7 @@ class _Chosen(tuple):
 
 
 def _alias(x):
-    """A recorded copy of what an outer transform follows; a leaf of its own otherwise."""
+    """Return a recorded alias of x if an outer transform differentiates through it, else a new leaf."""
     x = as_tensor(x)
     if x.requires_grad:
         with enable_grad():
@@ -218,7 +228,7 @@ def _alias(x):
 
 
 def _pull(values, chosen, seeds, keep=False):
-    """The gradients of `values`, in the form of the chosen arguments; with a history only if somebody outside can want it."""
+    """Compute the gradients in the chosen arguments, with a history if other leaves are involved."""
     outside = any(_needs_history(y, chosen) for y in [*values, *(seeds or [])])
     found = iter(_gradients(values, _leaves(chosen), seeds, create_graph=outside, keep=keep))
     result = tuple(_map(lambda _: next(found), arg) for arg in chosen)
@@ -226,7 +236,7 @@ def _pull(values, chosen, seeds, keep=False):
 
 
 def _gradients(values, inputs, seeds, create_graph, keep=False):
-    """engine's grad, with zeros where nothing depends."""
+    """The engine's grad, with zeros for inputs that the values do not depend on."""
     pairs = [(y, None if seeds is None else seeds[i]) for i, y in enumerate(values) if y.requires_grad]
     if not pairs:
         return [Tensor(np.zeros_like(x.data)) for x in inputs]
@@ -243,7 +253,7 @@ def _gradients(values, inputs, seeds, create_graph, keep=False):
 
 
 def _needs_history(y, own):
-    """Whether y depends on a leaf that is not one of this transform's own."""
+    """Check whether y depends on a leaf that does not belong to this transform."""
     if not y.requires_grad:
         return False
     mine = {id(x) for x in _leaves(list(own)) if x.node is None}
@@ -257,12 +267,12 @@ def _needs_history(y, own):
     )
 
 
-def _detached(x):
+def _detach(x):
     return x.detach() if isinstance(x, Tensor) else x
 
 
-def _settled(y, own):
-    """y as the caller sees it: without history, unless it depends on something outside."""
+def _without_own_history(y, own):
+    """Detach y, unless it depends on a leaf that does not belong to this transform."""
     return y if _needs_history(y, own) else y.detach()
 
 

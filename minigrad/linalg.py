@@ -1,4 +1,4 @@
-"""PyTorch's import path torch.linalg: matrices and norms. Nothing is defined here."""
+"""The names of torch.linalg: matrices and norms. Nothing is defined here."""
 
 from minigrad.engine import errors
 from minigrad.ops import linalg
@@ -7,7 +7,7 @@ __all__ = [
     "cholesky", "det", "diagonal", "inv", "matmul", "matrix_norm", "matrix_power", "norm", "slogdet", "solve", "vecdot", "vector_norm",
 ]  # fmt: skip
 
-# of vectors or of matrices, by the axes; minigrad.norm takes all numbers as one vector, as torch.norm does
+# a vector or matrix norm, by the axes; minigrad.norm treats all elements as one vector, as torch.norm does
 norm = linalg.any_norm
 cholesky, det, inv, slogdet, solve = linalg.cholesky, linalg.det, linalg.inv, linalg.slogdet, linalg.solve
 matmul, matrix_power, vecdot = linalg.matmul, linalg.matrix_power, linalg.vecdot

@@ -1,4 +1,4 @@
-"""What a training process asks of the machine: keep freed memory, use so many BLAS threads. Knows nothing of tensors."""
+"""Settings of the machine for a training process: memory allocation and BLAS threads."""
 
 import contextlib
 import ctypes
@@ -9,11 +9,12 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # from glibc's malloc.h
 
 
 def keep_freed_memory():
-    """Let the C library keep freed memory for the whole process; returns whether it could be had (glibc only).
+    """Make the C library keep freed memory for reuse in this process.
 
-    A training step frees its activations and asks for the same again in the next step. glibc returns large blocks to the
-    kernel, which hands out zeroed pages anew: thousands of page faults a step, a quarter of its time. Told once not to, it
-    reuses them. Set MINIGRAD_MALLOPT=0 in the environment to leave the allocator alone.
+    Returns True if that worked (glibc only). A training step frees its activations and allocates the same
+    again in the next step. By default glibc returns large blocks to the kernel and gets zeroed pages back:
+    thousands of page faults a step, a quarter of its time. Set MINIGRAD_MALLOPT=0 in the environment to leave
+    the allocator alone.
     """
     if not sys.platform.startswith("linux") or os.environ.get("MINIGRAD_MALLOPT") == "0":
         return False
@@ -26,9 +27,9 @@ def keep_freed_memory():
 
 
 def peak_memory():
-    """The most memory this process ever held, in MB; None where the system does not say (Windows)."""
+    """Return the peak memory of this process in MB; None where the system does not report it (Windows)."""
     try:
-        # Linux: getrusage counts from the process that started this one
+        # Linux: getrusage would include the process that started this one
         with open("/proc/self/status") as file:
             return next(int(line.split()[1]) / 2**10 for line in file if line.startswith("VmHWM"))
     except (OSError, StopIteration):
@@ -42,8 +43,11 @@ def peak_memory():
 
 @contextlib.contextmanager
 def blas_threads(count):
-    """Let matrix products use `count` threads. On small models one is fastest: several spend their time waiting for each other,
-    and beside any other load much more than that."""
+    """Let matrix products use `count` threads.
+
+    On small models one thread is fastest: several wait for each other, and much longer if the machine has
+    other load.
+    """
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(count, user_api="blas"):
@@ -51,10 +55,10 @@ def blas_threads(count):
 
 
 def blas_kernels():
-    """For which processor NumPy's BLAS computes; another one's products may differ in their last bits."""
+    """Name the processor of NumPy's BLAS kernels; another one's products may differ in their last bits."""
     from threadpoolctl import threadpool_info
 
-    all_there_are = [one for one in threadpool_info() if one.get("user_api") == "blas"]
-    # other packages may bring their own
-    of_numpy = [one for one in all_there_are if "numpy" in one.get("filepath", "")]
-    return ", ".join(sorted({one.get("architecture", "") for one in of_numpy or all_there_are}))
+    loaded = [one for one in threadpool_info() if one.get("user_api") == "blas"]
+    # other packages may load their own BLAS
+    of_numpy = [one for one in loaded if "numpy" in one.get("filepath", "")]
+    return ", ".join(sorted({one.get("architecture", "") for one in of_numpy or loaded}))

@@ -1,6 +1,6 @@
-"""Switches that hold for a while: whether computations are recorded, whether kernels are used. Knows nothing of tensors.
+"""Temporary settings: are computations recorded, are kernels used?
 
-Each is a context variable: it nests, is restored on exceptions, and one thread's setting is not another's.
+Each is a context variable: it nests, is restored on exceptions, and differs between threads.
 """
 
 import functools
@@ -8,22 +8,22 @@ import inspect
 import threading
 from contextvars import ContextVar
 
-recording = ContextVar("recording", default=True)  # are computations remembered?
-readable = ContextVar("readable", default=False)  # are kernels passed over for their definitions?
-# if set: what to do with every value as it is computed (see anomaly.py)
+recording = ContextVar("recording", default=True)  # are computations recorded?
+readable = ContextVar("readable", default=False)  # do definitions run instead of their kernels?
+# a function to call with every value that is computed, or None (see anomaly.py)
 tracing = ContextVar("tracing", default=None)
-worker = ContextVar("worker", default=0)  # which of the threads that share the work this is (see random.py)
+worker = ContextVar("worker", default=0)  # the number of this worker thread (see random.py)
 current_module = ContextVar("current_module", default=None)  # the nn.Module whose forward is running
 
 
 class Mode:
-    """A context variable set for a while: as a `with` block or as a decorator."""
+    """Set a context variable temporarily, as a `with` block or as a decorator."""
 
     def __init__(self, variable, value):
         self._variable, self._value, self._before = variable, value, {}
 
     def _values_before(self):
-        # one object may be entered by several threads
+        # several threads may enter one object
         return self._before.setdefault(threading.get_ident(), [])
 
     def __enter__(self):
@@ -35,17 +35,17 @@ class Mode:
         self._variable.set(self._values_before().pop())
 
     def __call__(self, fun):
-        def again():
+        def copy():
             return Mode(self._variable, self._value)
 
         if inspect.isgeneratorfunction(fun):
-            # The mode must hold while the generator runs, and not while its caller does, between two items.
+            # The mode must be on while the generator runs, and off while its caller does, between two items.
             @functools.wraps(fun)
             def wrapped(*args, **kwargs):
                 generator, step, value = fun(*args, **kwargs), "send", None
                 while True:
                     try:
-                        with again():
+                        with copy():
                             item = getattr(generator, step)(value)
                     except StopIteration as stop:
                         return stop.value
@@ -54,53 +54,59 @@ class Mode:
                     except GeneratorExit:
                         generator.close()
                         raise
-                    except BaseException as error:  # throw() is for the generator inside
+                    except BaseException as error:  # pass throw() on to the generator
                         step, value = "throw", error
 
         elif inspect.iscoroutinefunction(fun):
 
             @functools.wraps(fun)
             async def wrapped(*args, **kwargs):
-                with again():
+                with copy():
                     return await fun(*args, **kwargs)
 
         elif inspect.isasyncgenfunction(fun):
             raise TypeError(
-                f"{fun.__name__} is an async generator, which a mode cannot decorate; use `with` inside it, between its yields."
+                f"{fun.__name__} is an async generator, which a mode cannot decorate; "
+                "use `with` inside it, between its yields."
             )
 
         else:
 
             @functools.wraps(fun)
             def wrapped(*args, **kwargs):
-                with again():
+                with copy():
                     return fun(*args, **kwargs)
 
         return wrapped
 
 
 def no_grad(fun=None):
-    """Record nothing: `with no_grad():` or `@no_grad()`. (A `with no_grad()` around a `yield` leaks to the caller until the
-    generator goes on, as any context manager does; the decorator on a generator function does not.)"""
+    """Record nothing: `with no_grad():` or `@no_grad()`.
+
+    Around a `yield`, `with no_grad()` also affects the caller until the generator continues, as any context
+    manager does; the decorator on a generator function does not.
+    """
     return Mode(recording, False) if fun is None else Mode(recording, False)(fun)
 
 
 def inference_mode(mode=True):
-    """no_grad by PyTorch's newer name, which promises more: that what is computed inside never enters a graph. Here it may.
-    With False: enable_grad."""
+    """no_grad under PyTorch's newer name; inference_mode(False) is enable_grad.
+
+    In PyTorch values computed inside can never enter a graph; here they can.
+    """
     return no_grad(mode) if callable(mode) else Mode(recording, not mode)
 
 
 def enable_grad(fun=None):
-    """Record again inside no_grad."""
+    """Record computations, also inside no_grad."""
     return Mode(recording, True) if fun is None else Mode(recording, True)(fun)
 
 
 def is_grad_enabled():
-    """Whether computations are being recorded here."""
+    """Check whether computations are recorded."""
     return recording.get()
 
 
 def definitions():
-    """Use the readable definitions of functional/ in place of their kernels, so that every step inside is an op."""
+    """Run the readable definitions of functional/, not their kernels, so that every step inside is an op."""
     return Mode(readable, True)

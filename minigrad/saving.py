@@ -1,7 +1,6 @@
-"""Safe files: tensors as safetensors, settings as JSON, each written under a temporary name and renamed; rows as lines of JSON.
-Loading runs no code.
+"""Safe files: tensors as safetensors, settings as JSON, rows as lines of JSON. Loading runs no code.
 
-Knows files; nothing of models or recipes.
+Tensors and settings are written under a temporary name, then renamed.
 """
 
 import contextlib
@@ -13,20 +12,22 @@ from pathlib import Path
 
 import numpy as np
 
-# of what a run's config.json says; one that an older minigrad would read wrongly gets the next
+# the version of config.json; increased when an older minigrad would misread a new one
 CONFIG_VERSION = 1
-MOST_JSON = 1 << 26  # bytes of a file of settings: a vocabulary of 50,000 merges takes one hundredth of it
-UNFINISHED = ".part"  # how the name of a file ends that is not yet whole
+MOST_JSON = 1 << 26  # bytes of a settings file: a vocabulary of 50,000 merges takes one hundredth of it
+UNFINISHED = ".part"  # the suffix of a file that is not complete yet
 
 
 class FileProblem(ValueError):
-    """A file that cannot be read or written, with the reason and the way out."""
+    """A file that cannot be read or written. The message has the reason and what to do."""
 
 
 @contextlib.contextmanager
 def whole_file(path):
-    """Open a file to write that is there whole or not at all: a reader, a crash or a loss of power never meets half of it.
-    Raises OSError if it could not be written; what was there before is untouched then."""
+    """Open a file that is written completely or not at all, whatever crashes.
+
+    Raises OSError if it cannot be written; a file that was there before is unchanged then.
+    """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
     try:
@@ -35,26 +36,26 @@ def whole_file(path):
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        _remember_names_in(path.parent)
+        _sync_folder(path.parent)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
 def write_bytes(path, data):
-    """Write a file whole or not at all. Raises FileProblem."""
+    """Write a file completely or not at all. Raises FileProblem."""
     path = Path(path)
     try:
         with whole_file(path) as file:
             file.write(data)
     except OSError as error:
         raise FileProblem(
-            f"{path} could not be written: {error.strerror}. What was there before is untouched."
+            f"{path} could not be written: {error.strerror}. What was there before is unchanged."
         ) from None
 
 
-def _remember_names_in(folder):
-    """Let the new name outlive a loss of power too, where the system can (not on Windows)."""
+def _sync_folder(folder):
+    """Make a new name survive a loss of power too, where the system can (not on Windows)."""
     with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:
@@ -64,7 +65,7 @@ def _remember_names_in(folder):
 
 
 def clean(folder):
-    """Remove what a process that was killed while it wrote has left in a folder."""
+    """Remove the unfinished files in a folder of a process that was killed while writing."""
     for unfinished in Path(folder).glob(f".*{UNFINISHED}"):
         with contextlib.suppress(OSError):
             unfinished.unlink()
@@ -75,42 +76,47 @@ def save_json(path, value):
 
 
 def load_json(path):
-    """What a JSON file holds; a FileProblem for anything that is none, whoever wrote it."""
+    """Load a JSON file. Raises FileProblem if it is missing, too large or not JSON."""
     try:
         return json.loads(load_text(path))
     except (OSError, ValueError, RecursionError) as error:
-        # numbers of too many digits are ValueErrors, too deep nesting the last
+        # too many digits raise ValueError, too deep nesting RecursionError
         if isinstance(error, FileProblem):
             raise
         raise FileProblem(f"{path} is not readable JSON: {error}.") from None
 
 
 def load_text(path):
-    """The text of a file of settings; a FileProblem where there is none, or one that is far too large for that."""
+    """Read a settings file as a string. Raises FileProblem if it is missing or far too large."""
     size = _size(path)
     if size > MOST_JSON:
-        raise FileProblem(f"{path} is {size:,} bytes long, more than any file of settings; it was not read.")
+        raise FileProblem(f"{path} is {size:,} bytes long, more than any settings file; it was not read.")
     return Path(path).read_text(encoding="utf-8")
 
 
 def _size(path):
-    """The bytes of a file; a FileProblem if there is none, or something that is no file and may never end."""
+    """Return the size of a file in bytes.
+
+    Raises FileProblem if it is missing or, like a pipe, no regular file.
+    """
     try:
         about = os.stat(path)
     except FileNotFoundError:
         raise FileProblem(f"There is no file {path}.") from None
     if not stat.S_ISREG(about.st_mode):
         raise FileProblem(
-            f"{path} is {'a folder' if stat.S_ISDIR(about.st_mode) else 'a pipe or a device'}, where a file is needed."
+            f"{path} is {'a folder' if stat.S_ISDIR(about.st_mode) else 'a pipe or a device'}, "
+            "where a file is needed."
         )
     return about.st_size
 
 
 def save_tensors(path, tensors, note=None):
-    """{name: Tensor or array} as a safetensors file, with a note: {name: text}."""
+    """Save {name: Tensor or array} as a safetensors file, with a note {name: string}."""
     from safetensors.numpy import save
 
-    # The format stores the raw buffer, so a transposed view must become contiguous first, or its numbers come back scrambled.
+    # The format stores the raw buffer, so a transposed view must become contiguous, or its elements are
+    # scrambled.
     arrays = {
         name: np.asarray(t if isinstance(t, np.ndarray) else getattr(t, "data", t), order="C")
         for name, t in tensors.items()
@@ -119,22 +125,22 @@ def save_tensors(path, tensors, note=None):
 
 
 def load_tensors(path):
-    """{name: array}."""
+    """Load {name: array} from a safetensors file. Raises FileProblem."""
     return load_noted(path)[0]
 
 
 def load_noted(path):
-    """({name: array}, note) of a safetensors file."""
+    """Load ({name: array}, note) from a safetensors file. Raises FileProblem."""
     from safetensors import SafetensorError, safe_open
 
     try:
         _size(path)
-        open(path, "rb").close()  # whose reason is the true one, where it may not be read
+        open(path, "rb").close()  # raises the true reason if the file may not be read
         with safe_open(path, framework="numpy") as file:
             arrays, note = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}
     except (AttributeError, TypeError, KeyError) as kind:
         raise FileProblem(
-            f"{path} holds numbers of type {kind}, which NumPy does not have; convert them to float32 first."
+            f"{path} has tensors of type {kind}, which NumPy does not have; convert them to float32 first."
         ) from None
     except PermissionError as error:
         raise FileProblem(f"{path} could not be read: {error.strerror}.") from None
@@ -142,14 +148,17 @@ def load_noted(path):
         if isinstance(error, FileProblem):
             raise
         raise FileProblem(
-            f"{path} is not a whole safetensors file ({error}); it may have been cut off. Use another checkpoint."
+            f"{path} is not a whole safetensors file ({error}); it may have been cut off. "
+            "Use another checkpoint."
         ) from None
     return arrays, note
 
 
 class Lines:
-    """A file of rows, a line of JSON each, that grows by whole lines; what the disk has no room for waits for the next flush.
-    Only one process at a time may write."""
+    """A file of rows, each a line of JSON, that grows by whole lines. Only one process at a time may write.
+
+    Rows for which the disk has no room wait for the next flush.
+    """
 
     def __init__(self, path):
         self.path, self.rows, self._waiting, self._end = path, [], [], 0
@@ -171,13 +180,13 @@ class Lines:
         except BlockingIOError:
             self._file.close()
             raise FileProblem(
-                f"{self.path} is just being written by another process; wait until it has ended, or stop it."
+                f"{self.path} is being written by another process; wait until that ends, or stop it."
             ) from None
-        except OSError:  # a network's disk that knows no locks
+        except OSError:  # a network drive without locks
             return
 
     def keep(self, count):
-        """Let the first rows stay, up to so many; a line that is not whole ends them."""
+        """Keep at most the first `count` rows; an incomplete line ends them."""
         self.rows, self._end = [], 0
         with open(self.path, "rb") as file:
             for line in itertools.islice(file, count):
@@ -193,7 +202,10 @@ class Lines:
         self._waiting.append(json.dumps(row).encode() + b"\n")
 
     def flush(self, lasting=False):
-        """Write what waits; lasting: so that a loss of power does not take it. A FileProblem leaves no half line behind."""
+        """Write the waiting rows; with lasting=True they survive a loss of power.
+
+        Raises FileProblem, without leaving an incomplete line, if they could not be written.
+        """
         data = b"".join(self._waiting)
         try:
             written = 0
@@ -206,7 +218,7 @@ class Lines:
             with contextlib.suppress(OSError):
                 self._file.truncate(self._end)
             raise FileProblem(
-                f"{self.path} could not be written: {error.strerror}. What was there before is untouched."
+                f"{self.path} could not be written: {error.strerror}. What was there before is unchanged."
             ) from None
 
     def close(self):
@@ -215,7 +227,7 @@ class Lines:
 
 
 def row_of(line):
-    """The row of a line, None if it is not a whole one."""
+    """Parse the row of a line; None if it is incomplete."""
     try:
         row = json.loads(line) if line.endswith(b"\n") else None
     except (ValueError, RecursionError):
