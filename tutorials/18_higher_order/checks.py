@@ -11,13 +11,13 @@ lesson = Checks(uses=("minigrad",))
 hvp = lesson.exercise(
     "hvp",
     hints=(
-        "Whose gradient is the Hessian's product with v? Think of a single number made from the gradient.",
-        "The sum of g * v, v held fixed, has H v as its gradient. For that g must have a history.",
+        "The Hessian's product with v is itself a gradient. Of which single number, made from the gradient "
+        "of f?",
+        "The gradient of the sum of g * v, with v fixed, is H v. For that, g must have a history.",
         "(g,) = mg.grad(f(x), x, create_graph=True), then mg.grad((g * v).sum(), x)",
     ),
-    why="A few gradients' worth of time, for a matrix that would fit into no memory: conjugate gradients, sharpness and "
-    "influence "
-    "functions are made of this product.",
+    why="It takes as long as a few gradients, for a matrix that would not fit into memory. Conjugate "
+    "gradients, sharpness and influence functions use this product.",
 )
 
 
@@ -37,7 +37,7 @@ def _(my, rng):
     return my.hvp(lambda x: (mg.tanh(w @ x) * x).sum(), rng.standard_normal(7), rng.standard_normal(7))
 
 
-@hvp.check("one number; v = 0; x and v are left alone")
+@hvp.check("one number; v = 0; x and v are unchanged")
 def _(my, rng):
     x, v = np.array([0.5]), np.array([0.0])
     found = [my.hvp(lambda x: (x**3).sum(), x, v), my.hvp(lambda x: (x**3).sum(), x, np.array([2.0]))]
@@ -45,7 +45,8 @@ def _(my, rng):
 
 
 hvp.wrong(
-    "That is H applied to the gradient: differentiating g * g gives 2 H g. Multiply the gradient with v instead.",
+    "That is H applied to the gradient: differentiating g * g gives 2 H g. Multiply the gradient with v "
+    "instead.",
     "(g * v).sum()",
     "(g * g).sum()",
 )
@@ -55,7 +56,7 @@ hvp.wrong(
     "g.sum()",
 )
 hvp.wrong(
-    "Without create_graph=True the gradient is a bare number without a history.", ", create_graph=True)", ")"
+    "Without create_graph=True the gradient is a constant without a history.", ", create_graph=True)", ")"
 )
 hvp.wrong(
     "You return the gradient's part along v, a first derivative. Differentiate that once more.",
@@ -67,13 +68,12 @@ hessian = lesson.exercise(
     "hessian",
     hints=(
         "The gradient has n numbers. What is the gradient of each of them?",
-        "One reverse pass for each entry of g, through the same graph: it must be kept (retain_graph=True). A gradient "
-        "without a "
-        "history belongs to a linear function.",
+        "Run one reverse pass for each entry of g, all through the same graph, so keep it "
+        "(retain_graph=True). If the gradient has no history, f is linear.",
         "np.stack([mg.grad(gi, x, retain_graph=True)[0].data for gi in g])",
     ),
-    why="n reverse passes and n x n numbers: fine for ten parameters, out of the question for a million. That is why hvp "
-    "exists.",
+    why="This takes n reverse passes and n x n numbers: fine for ten parameters, impossible for a million. "
+    "That is why hvp exists.",
 )
 
 
@@ -98,23 +98,25 @@ def _(my, rng):
 
 
 hessian.wrong(
-    "A linear function's gradient has no history, and differentiating it raises an error. Look at g.requires_grad first.",
+    "A linear function's gradient has no history, and differentiating it raises an error. Look at "
+    "g.requires_grad first.",
     "if not g.requires_grad:",
     "if False:",
 )
 hessian.wrong(
-    "That is the diagonal only, or the sum of rows: one reverse pass through g.sum() adds all rows up. Take one pass for "
-    "each entry.",
+    "One reverse pass through g.sum() adds up all rows of H. Take one pass for each entry.",
     "np.stack([mg.grad(gi, x, retain_graph=True)[0].data for gi in g])",
     "np.diag(mg.grad(g.sum(), x)[0].data)",
 )
 hessian.wrong(
-    "That is the outer product of the gradient with itself (Gauss-Newton and Fisher look like it), not the Hessian.",
+    "That is the outer product of the gradient with itself (Gauss-Newton and Fisher look like it), not the "
+    "Hessian.",
     "np.stack([mg.grad(gi, x, retain_graph=True)[0].data for gi in g])",
     "np.outer(g.data, g.data)",
 )
 hessian.wrong(
-    "The first pass through the gradient's graph uses it up. Keep it with retain_graph=True for the other rows.",
+    "The first pass through the gradient's graph frees it. Keep it with retain_graph=True for the other "
+    "rows.",
     "mg.grad(gi, x, retain_graph=True)",
     "mg.grad(gi, x)",
 )
@@ -126,7 +128,8 @@ newton_step = lesson.exercise(
         "s = -H^{-1} g: solve the system H s = -g.",
         "x - np.linalg.solve(hessian(f, x), g.data)",
     ),
-    why="On a quadratic one step is the whole way. Everything between this and gradient descent is a cheaper guess at H.",
+    why="On a quadratic, one step is enough. Every method between this and gradient descent uses a cheaper "
+    "guess at H.",
 )
 
 
@@ -156,7 +159,7 @@ def _(my, rng):
 
 
 newton_step.wrong(
-    "The sign: the step is -H^{-1} g, downhill. You climb.",
+    "The sign is wrong: the step is -H^{-1} g, downhill. Yours goes uphill.",
     "return x - np.linalg.solve",
     "return x + np.linalg.solve",
 )
@@ -166,7 +169,8 @@ newton_step.wrong(
     "g.data",
 )
 newton_step.wrong(
-    "You divide by the diagonal of the Hessian only: what couples the directions is lost. Solve with the whole matrix.",
+    "You divide by the diagonal of the Hessian only, which drops the coupling between directions. Solve "
+    "with the whole matrix.",
     "np.linalg.solve(hessian(f, x), g.data)",
     "g.data / np.diag(hessian(f, x))",
 )
@@ -182,11 +186,13 @@ newton_step.wrong(
 largest_curvature = lesson.exercise(
     "largest_curvature",
     hints=(
-        "What does multiplying with H do to the parts of v along H's eigenvectors?",
-        "Each part grows by its eigenvalue, so the largest wins. Bring v to length 1 each time, and at the end take v^T H v.",
+        "What does a multiplication with H do to the components of v along H's eigenvectors?",
+        "Each component is multiplied by its eigenvalue, so the largest wins. Divide v by its length each "
+        "time, and return v^T H v at the end.",
         "v = hvp(f, x, v); v = v / np.linalg.norm(v) in the loop; at the end v @ hvp(f, x, v)",
     ),
-    why="2 divided by this is the largest learning rate that gradient descent bears along that direction.",
+    why="Above a learning rate of 2 divided by this curvature, gradient descent diverges along that "
+    "direction.",
 )
 
 
@@ -196,26 +202,27 @@ def _(my, rng):
     return my.largest_curvature(lambda x: 0.5 * (scale * x * x).sum(), rng.standard_normal(3), np.ones(3), 60)
 
 
-@largest_curvature.check("not there yet: 0, 1 and 3 steps, from a v of any length")
+@largest_curvature.check("before it has converged: 0, 1 and 3 steps, from a v of any length")
 def _(my, rng):
     scale = np.array([1.0, 3.0, -2.0])
     x, v = rng.standard_normal(3), np.array([2.0, 1.0, 4.0])
     return [my.largest_curvature(lambda x: 0.5 * (scale * x * x).sum(), x, v, steps) for steps in (0, 1, 3)]
 
 
-@largest_curvature.check("the largest in size is negative; v is left alone")
+@largest_curvature.check("the eigenvalue of largest absolute value is negative; v is unchanged")
 def _(my, rng):
     scale, v = np.array([1.0, -6.0]), np.array([1.0, 1.0])
     return my.largest_curvature(lambda x: 0.5 * (scale * x * x).sum(), np.zeros(2), v, 40), v
 
 
 largest_curvature.wrong(
-    "The length of H v is the size of the curvature, without its sign. Take v^T H v.",
+    "The length of H v is the absolute value of the curvature, without its sign. Take v^T H v.",
     "return v @ hvp(f, x, v)",
     "return np.linalg.norm(hvp(f, x, v))",
 )
 largest_curvature.wrong(
-    "Bring v to length 1 before taking v^T H v, and in each step: else the result is scaled by v's squared length.",
+    "Divide v by its length in each step and before v^T H v. Otherwise the result is scaled by v's squared "
+    "length.",
     body="""
 for _ in range(steps):
     v = hvp(f, x, v)
@@ -223,12 +230,12 @@ return v @ hvp(f, x, v)
 """,
 )
 largest_curvature.wrong(
-    "You return the direction. Asked for is the curvature along it, the number v^T H v.",
+    "You return the direction. Return the curvature along it, the number v^T H v.",
     "return v @ hvp(f, x, v)",
     "return v",
 )
 largest_curvature.wrong(
-    "One step too many: the loop runs `steps` times, no more.", "range(steps)", "range(steps + 1)"
+    "One step too many: the loop runs exactly `steps` times.", "range(steps)", "range(steps + 1)"
 )
 
 # ---------------------------------------------------------------- a loss with a gradient in it
@@ -236,14 +243,14 @@ largest_curvature.wrong(
 gradient_penalty = lesson.exercise(
     "gradient_penalty",
     hints=(
-        "How do you get the gradients of all rows by one call, when each row's value depends on that row only?",
-        "Differentiate the sum of the critic's values by x. Take the length of each row with tensor operations, so that "
-        "the weights stay "
-        "in reach.",
-        "(slopes,) = mg.grad(critic(x).sum(), x, create_graph=True); ((mg.sqrt((slopes * slopes).sum(-1)) - 1) ** 2).mean()",
+        "Each row's value depends on that row only. How do you get the gradients of all rows with one call?",
+        "Differentiate the sum of the critic's values with respect to x. Compute the length of each row "
+        "with tensor operations, so that it keeps its history.",
+        "(slopes,) = mg.grad(critic(x).sum(), x, create_graph=True); ((mg.sqrt((slopes * slopes).sum(-1)) - "
+        "1) ** 2).mean()",
     ),
-    why="A derivative by the weights of a derivative by the input: this is what create_graph is for, and what a detached "
-    "value spoils silently.",
+    why="This is a derivative by the weights of a derivative by the input. create_graph exists for that, "
+    "and a detached value makes it silently wrong.",
 )
 
 
@@ -255,7 +262,7 @@ def _(my, rng):
     return float(my.gradient_penalty(lambda x: mg.tanh(x @ w).sum(-1), rng.standard_normal((5, 3))))
 
 
-@gradient_penalty.check("is it a tensor with a history (requires_grad)?")
+@gradient_penalty.check("does the result have a history (requires_grad)?")
 def _(my, rng):
     import minigrad as mg
 
@@ -264,7 +271,7 @@ def _(my, rng):
     return bool(getattr(penalty, "requires_grad", False))
 
 
-@gradient_penalty.check("its gradient by the critic's weights")
+@gradient_penalty.check("its gradient with respect to the critic's weights")
 def _(my, rng):
     import minigrad as mg
 
@@ -288,7 +295,8 @@ def _(my, rng):
 
 
 gradient_penalty.wrong(
-    "Its value is right, but nothing of it reaches the weights: the gradient needs a history, create_graph=True, and no .data.",
+    "The value is right, but it has no gradient for the weights. Use create_graph=True for the slopes, and "
+    "no .data.",
     body="""
 x = mg.tensor(x, requires_grad=True)
 (slopes,) = mg.grad(critic(x).sum(), x)
@@ -297,22 +305,23 @@ return mg.tensor(((lengths - 1) ** 2).mean())
 """,
 )
 gradient_penalty.wrong(
-    "The length is that of each row: sum over the last axis, not over everything.",
+    "Each row has its own length: sum over the last axis, not over everything.",
     "(slopes * slopes).sum(-1)",
     "(slopes * slopes).sum()",
 )
 gradient_penalty.wrong(
-    "You differentiate the mean of the critic's values, which makes every slope 1/N of what it is. Take the sum.",
+    "You differentiate the mean of the critic's values, which makes every slope 1/N of what it is. Take the "
+    "sum.",
     "critic(x).sum()",
     "critic(x).mean()",
 )
 gradient_penalty.wrong(
-    "The distance of the *length* from 1 is squared: the root is missing, so you have the squared length.",
+    "The root is missing: the penalty is on the *length* minus 1, and you take the squared length.",
     "mg.sqrt((slopes * slopes).sum(-1))",
     "(slopes * slopes).sum(-1)",
 )
 gradient_penalty.wrong(
-    "The mean over the rows, not their sum.", "((lengths - 1) ** 2).mean()", "((lengths - 1) ** 2).sum()"
+    "Take the mean over the rows, not the sum.", "((lengths - 1) ** 2).mean()", "((lengths - 1) ** 2).sum()"
 )
 
 # ---------------------------------------------------------------- forward mode
@@ -320,12 +329,13 @@ gradient_penalty.wrong(
 jvp = lesson.exercise(
     "jvp",
     hints=(
-        "J^T g is linear in g. What is the gradient of t . (J^T g) by g?",
-        "Pull back a g of zeros that requires a gradient, with create_graph=True; multiply with t, sum, differentiate by g.",
+        "J^T g is linear in g. What is the gradient of t . (J^T g) with respect to g?",
+        "Compute J^T g with create_graph=True, for a g of zeros that requires a gradient. Multiply with t, "
+        "sum, differentiate with respect to g.",
         "(pulled,) = mg.grad(y, x, g, create_graph=True), then mg.grad((pulled * t).sum(), g)",
     ),
-    why="The transpose of a transpose. An engine with reverse rules only has forward derivatives by this; JAX goes the "
-    "other way round.",
+    why="It is the transpose of a transpose. It gives forward derivatives to an engine that has only "
+    "reverse rules. JAX does the opposite.",
 )
 
 
@@ -367,7 +377,7 @@ def _(my, rng):
 
 
 jvp.wrong(
-    "That is J^T t, one vjp: fine where J is symmetric, wrong elsewhere, and it cannot work where m is not n.",
+    "That is J^T t, one vjp. It is right only if J is symmetric, and it cannot work if m is not n.",
     body="""
 x = mg.tensor(x, requires_grad=True)
 y = f(x)
@@ -376,19 +386,20 @@ return pulled.data
 """,
 )
 jvp.wrong(
-    "That is a finite difference: only half of the digits are right. Use two vjps.",
+    "That is a finite difference: only about half of the digits are right. Use two vjps.",
     body="""
 ahead, behind = f(mg.tensor(x + 1e-6 * t)), f(mg.tensor(x - 1e-6 * t))
 return (ahead.data - behind.data) / 2e-6 * (1 + 1e-6)
 """,
 )
 jvp.wrong(
-    "t is missing: you pulled a vector of ones instead, so the result is the sum of J's columns.",
+    "t is missing: you use a vector of ones instead, so the result is the sum of J's columns.",
     "(pulled * t).sum()",
     "pulled.sum()",
 )
 jvp.wrong(
-    "You differentiate by x at the end. Asked for is the derivative by g, in which J^T g is linear.",
+    "You differentiate with respect to x at the end. Differentiate with respect to g, in which J^T g is "
+    "linear.",
     "(moved,) = mg.grad((pulled * t).sum(), g)",
     "(moved,) = mg.grad((pulled * t).sum() + (x * x).sum(), x)",
 )
@@ -396,12 +407,15 @@ jvp.wrong(
 Dual = lesson.exercise(
     "Dual",
     hints=(
-        "What is (a + b eps)(c + d eps), if eps^2 = 0? And what must (a + b eps) / (c + d eps) times (c + d eps) give?",
-        "Sum rule, product rule, quotient rule, chain rule: value by the operation itself, slope by its derivative times "
-        "the slope inside.",
-        "product: self.slope * other.value + self.value * other.slope; exp: math.exp(self.value) * self.slope",
+        "What is (a + b eps)(c + d eps), if eps^2 = 0? And what is (a + b eps) / (c + d eps) times (c + d "
+        "eps)?",
+        "Use the sum, product, quotient and chain rules. The value comes from the operation itself, the "
+        "slope from its derivative times the slope inside.",
+        "product: self.slope * other.value + self.value * other.slope; exp: math.exp(self.value) * "
+        "self.slope",
     ),
-    why="That is all of forward mode: no graph, no history. With few inputs and many outputs it is the cheaper one.",
+    why="That is all of forward mode: no graph, no history. With few inputs and many outputs it is cheaper "
+    "than reverse mode.",
 )
 
 
@@ -436,7 +450,7 @@ def _(my, rng):
     return found
 
 
-@Dual.check("the operands are left as they were")
+@Dual.check("the operands are unchanged")
 def _(my, rng):
     x, y = my.Dual(3.0, 1.0), my.Dual(2.0, 0.5)
     x + y, x * y, x / y, x.exp(), x.sin()  # noqa: B018
@@ -444,25 +458,25 @@ def _(my, rng):
 
 
 Dual.wrong(
-    "The slope of a product is not the product of the slopes: (ad + bc), one factor's slope at a time.",
+    "The slope of a product is not the product of the slopes: it is ad + bc, one factor's slope at a time.",
     "self.slope * other.value + self.value * other.slope",
     "self.slope * other.slope",
 )
 Dual.wrong(
-    "In the quotient the other's slope counts with a minus: (b - value d) / c.",
+    "In the quotient the other's slope has a minus sign: (b - value d) / c.",
     "(self.slope - value * other.slope) / other.value",
     "(self.slope + value * other.slope) / other.value",
 )
-Dual.wrong("The other's slope has an influence on the quotient too, not only its value.",
+Dual.wrong("The other's slope changes the quotient's slope too, not only its value.",
     "(self.slope - value * other.slope) / other.value", "self.slope / other.value")  # fmt: skip
 Dual.wrong(
-    "The chain rule: exp's derivative times the slope of what is inside.", "value * self.slope)", "value)"
+    "The chain rule is missing: multiply exp's derivative with the slope inside.",
+    "value * self.slope)",
+    "value)",
 )
 Dual.wrong(
     "The derivative of sin is cos, not sin.",
     "math.cos(self.value) * self.slope",
     "math.sin(self.value) * self.slope",
 )
-Dual.wrong(
-    "A sum of two numbers that both move, moves by both slopes.", "self.slope + other.slope", "self.slope"
-)
+Dual.wrong("The slope of a sum is the sum of both slopes.", "self.slope + other.slope", "self.slope")

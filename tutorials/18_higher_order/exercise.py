@@ -1,8 +1,8 @@
 """Exercises of lesson 18: gradients of gradients.
 
 Write each function where it says so; `python -m tutorials check 18` tests this file and explains.
-Here you use minigrad: mg.grad with create_graph=True is the door. (minigrad.func has most of this ready-made: write it
-yourself.) Dual needs nothing. Functions f are given tensors and return tensors; arrays are float64.
+Here you use minigrad, above all mg.grad with create_graph=True. (minigrad.func has most of this ready-made:
+write it yourself.) Dual needs only math. Functions f take and return tensors; arrays are float64.
 """
 
 import math
@@ -41,9 +41,10 @@ def hessian(f, x):
 
 
 def newton_step(f, x):
-    """x - H^{-1} g, where g is the gradient and H the Hessian of f at x: the lowest point of the bowl that f looks like from x.
+    """Return x - H^{-1} g, with the gradient g and the Hessian H of f at x: one step of Newton's method.
 
-    f: tensor (n,) -> tensor of a single number; x: array (n,)  ->  array (n,). x is left as it is. (Solve, do not invert.)
+    f: tensor (n,) -> tensor of a single number; x: array (n,)  ->  array (n,)
+    Leave x unchanged. (Solve, do not invert.)
     """
     # solution
     at = mg.tensor(x, requires_grad=True)
@@ -53,11 +54,11 @@ def newton_step(f, x):
 
 
 def largest_curvature(f, x, v, steps):
-    """Power iteration: `steps` times v <- H v / |H v|, from the given v; then the curvature v^T H v along the v reached.
+    """Power iteration: `steps` times v <- H v / |H v|, then return the curvature v^T H v along the last v.
 
     f: tensor (n,) -> tensor of a single number; x, v: arrays (n,)  ->  a number
-    H is f's Hessian at x; the result tends to its eigenvalue of the largest size, with its sign. v need not have length 1;
-    with steps = 0 it is brought to length 1 before v^T H v.
+    H is f's Hessian at x; the result converges to its eigenvalue of the largest absolute value, with its
+    sign. The given v may have any length; with steps = 0, divide it by its length before v^T H v.
     """
     # solution
     for _ in range(steps):
@@ -69,10 +70,11 @@ def largest_curvature(f, x, v, steps):
 
 
 def gradient_penalty(critic, x):
-    """The mean over rows i of (|d critic(x)_i / d x_i| - 1)^2, as a tensor that can be differentiated by the critic's weights.
+    """The mean over rows i of (|d critic(x)_i / d x_i| - 1)^2, as a tensor with a history.
 
     critic: tensor (N, d) -> tensor (N,), each row by itself; x: array (N, d)  ->  tensor of a single number
-    |.| is the length of a row's gradient: the root of the sum of its squares.
+    |.| is the length of a row's gradient: the root of the sum of its squares. The result can be
+    differentiated with respect to the critic's weights.
     """
     # solution
     x = mg.tensor(x, requires_grad=True)
@@ -83,7 +85,7 @@ def gradient_penalty(critic, x):
 
 
 def jvp(f, x, t):
-    """J t: how f's value moves when x moves along t, by two vjps.
+    """Return J t, the change of f's value when x moves along t, with two vjps.
 
     f: tensor (n,) -> tensor (m,); x, t: arrays (n,)  ->  array (m,)
     J[k, i] = d f_k / d x_i. Two calls of mg.grad, whatever n and m are.
@@ -101,7 +103,7 @@ def jvp(f, x, t):
 class Dual:
     """Forward mode: a number and its slope, value + slope eps, with eps^2 = 0.
 
-    Every operation gives a new Dual; other operands may be plain numbers, whose slope is 0.
+    Every operation returns a new Dual; the other operand may be a plain number, whose slope is 0.
     """
 
     def __init__(self, value, slope=0.0):

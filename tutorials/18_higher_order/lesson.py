@@ -3,14 +3,14 @@
 #
 # *Reading: 40 minutes. Exercises: 60 minutes. Needs: lessons 02, 04, 06, 17.*
 #
-# A gradient is computed by ordinary operations. What can be done once these are recorded as well?
+# A gradient is computed by ordinary operations. What can you do if these are recorded as well?
 #
 # **You will be able to:**
-# - get second derivatives from the rules that you have, and say why that works;
+# - get second derivatives from the rules you already have, and say why that works;
 # - multiply with a Hessian that does not fit into memory, and use one that does for Newton's method;
 # - train on a loss that contains a gradient;
 # - explain forward and reverse mode, and get each from the other;
-# - name the places where second derivatives go wrong without a word.
+# - name the cases in which second derivatives are silently wrong.
 
 # %%
 import math
@@ -26,22 +26,22 @@ from minigrad.engine.table import RULES
 from minigrad.gradcheck import gradcheck, gradgradcheck
 from tutorials import show
 
-mg.set_default_dtype(mg.float64)  # derivatives of derivatives lose digits; this lesson has no use for speed
+mg.set_default_dtype(mg.float64)  # derivatives of derivatives lose digits; this lesson does not need speed
 mg.manual_seed(0)
 
 # %% [markdown]
 # ## Intuition
 #
-# Where you are, how fast that changes, how fast *that* changes: position, speed, acceleration. A gradient tells which way is
-# down. The gradient of the gradient tells how the slope itself turns: whether the valley is narrow or wide, and where its
-# floor may lie.
+# A car has a position, a speed (how fast the position changes) and an acceleration (how fast the speed
+# changes). A gradient tells you which way is down. The gradient of the gradient tells you how the slope
+# changes: whether the valley is narrow or wide, and about where its floor is.
 #
-# Nothing new has to be invented for it. Backward is multiplications and additions. If the engine watches while it runs
-# backward, the result has a history, and we can go back through that.
+# This needs nothing new. Backward consists of multiplications and additions. If the engine records them as
+# well, the gradient has a history, and we can run backward through that history.
 #
 # ## Definition
 #
-# For a function $f$ of $n$ numbers with a single number as its value:
+# For a function $f$ of $n$ numbers that returns a single number:
 #
 # | name | what it is | shape | cost |
 # | --- | --- | --- | --- |
@@ -49,19 +49,21 @@ mg.manual_seed(0)
 # | Hessian $H$ | $H_{ij} = \partial g_i / \partial x_j$ | $n \times n$ | $n$ reverse passes through the gradient |
 # | Hessian-vector product | $H v$ | $n$ | one reverse pass through the gradient |
 #
-# and for a function of $n$ numbers with $m$ numbers as its value, with Jacobian $J_{ki} = \partial y_k / \partial x_i$:
+# For a function of $n$ numbers that returns $m$ numbers, with the Jacobian $J_{ki} = \partial y_k / \partial
+# x_i$:
 #
 # | name | what it is | shape | mode |
 # | --- | --- | --- | --- |
 # | vjp | $J^T g$: from a gradient of the value to one of the argument | $n$ | reverse |
 # | jvp | $J t$: from a direction of the argument to one of the value | $m$ | forward |
 #
-# $H$ is symmetric where the second derivatives are continuous: the order of differentiation does not matter.
+# $H$ is symmetric where the second derivatives are continuous: then the order of differentiation does not
+# matter.
 #
 # ## A worked example, by hand
 #
-# $f(x, y) = x^2 y + y^3$ at $(1, 2)$. The value is 2 + 8 = 10. The gradient is $(2xy, \; x^2 + 3y^2) = (4, 13)$.
-# Differentiate once more:
+# $f(x, y) = x^2 y + y^3$ at $(1, 2)$. The value is 2 + 8 = 10. The gradient is $(2xy, \; x^2 + 3y^2) = (4,
+# 13)$. Differentiate once more:
 #
 # $$H = \begin{pmatrix} 2y & 2x \\ 2x & 6y \end{pmatrix} = \begin{pmatrix} 4 & 2 \\ 2 & 12 \end{pmatrix}$$
 #
@@ -83,8 +85,8 @@ print("value", value.item(), " gradient", g.data, " Hessian", *rows)
 assert value.item() == 10 and g.data.tolist() == [4, 13] and np.array_equal(rows, [[4, 2], [2, 12]])
 
 # %% [markdown]
-# `create_graph=True` is the only door to higher orders in minigrad. Without it the gradient is a bare number, and the engine
-# says so:
+# In minigrad, higher orders always need `create_graph=True`. Without it the gradient is a constant, and the
+# engine raises an error:
 
 # %%
 (bare,) = mg.grad(f(p), p)
@@ -94,10 +96,11 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# ## Derivation: why the same rules do
+# ## Derivation: why the same rules are enough
 #
-# Take tanh. Its row says $g \mapsto g \, (1 - y^2)$, in code `lambda g, y, _x: g * (1 - y * y)`. Called with arrays it gives
-# an array. Called with tensors it gives a tensor, and the two products and the difference are recorded like any computation:
+# Take tanh. Its rule is $g \mapsto g \, (1 - y^2)$, in code `lambda g, y, _x: g * (1 - y * y)`. Called with
+# arrays, it returns an array. Called with tensors, it returns a tensor, and the two products and the
+# difference are recorded like any computation:
 
 # %%
 (rule,) = RULES[np.tanh].rules
@@ -108,9 +111,9 @@ print(on_arrays, on_tensors)
 assert on_arrays == on_tensors.data and on_tensors.node is not None
 
 # %% [markdown]
-# So the reverse pass with tensors in place of arrays *is* a recorded computation. Its derivative comes out by the chain rule:
-# $1 - y^2$ depends on $x$ through $y$, so the second derivative is $-2y \cdot y' = -2y(1 - y^2)$. Nobody typed that formula
-# into minigrad.
+# So a reverse pass with tensors instead of arrays *is* a recorded computation, and the chain rule gives its
+# derivative. $1 - y^2$ depends on $x$ through $y$, so the second derivative is $-2y \cdot y' = -2y(1 - y^2)$.
+# That formula is nowhere in minigrad.
 
 # %%
 (first,) = mg.grad(mg.tanh(x), x, create_graph=True)
@@ -124,7 +127,7 @@ show(
 )
 
 # %% [markdown]
-# It can go on, and each order has a larger graph: every op brings several in the next order.
+# We can repeat this. Each order has a larger graph, because every op becomes several ops in the next order.
 
 # %%
 derivative, sizes = mg.tanh(x), []
@@ -137,12 +140,13 @@ assert all(b > 1.5 * a for a, b in zip(sizes, sizes[1:], strict=False))
 # %% [markdown]
 # ## Hessian times vector, without the Hessian
 #
-# A model with a million parameters has a Hessian of $10^{12}$ numbers. Often only $Hv$ is wanted. Take the gradient, multiply
-# it with $v$ to a *single number*, and differentiate that, holding $v$ fixed:
+# A model with a million parameters has a Hessian of $10^{12}$ elements. Often we only need $Hv$. Take the dot
+# product of the gradient and $v$, which is a *single number*, and differentiate that with $v$ fixed:
 #
 # $$\frac{\partial}{\partial x_i} \sum_j g_j v_j = \sum_j \frac{\partial g_j}{\partial x_i} v_j = \sum_j H_{ij} v_j = (Hv)_i$$
 #
-# One reverse pass over another (Pearlmutter 1994 gives the product in exact form; there by forward mode over reverse).
+# This is a reverse pass over a reverse pass. (Pearlmutter 1994 computes the same product exactly by forward
+# mode over reverse.)
 
 # %%
 
@@ -157,8 +161,8 @@ print("H v =", hvp(f, p, v).data)
 assert hvp(f, p, v).data.tolist() == [4, 2]
 
 # %% [markdown]
-# On a network: 4,417 parameters, whose Hessian would have 20 million numbers. How long does a product with it take beside a
-# gradient?
+# Now on a network with 4,417 parameters, whose Hessian would have 20 million elements. How long does a
+# product with it take, compared with a gradient?
 
 # %%
 model = nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
@@ -173,7 +177,7 @@ def loss():
 
 
 def product(vs):
-    """The Hessian of the loss times a vector, which is given in pieces like the parameters."""
+    """Return the Hessian of the loss times a vector, given as one array for each parameter."""
     gs = mg.grad(loss(), parameters, create_graph=True)
     return mg.grad(sum((g * v).sum() for g, v in zip(gs, vs, strict=True)), parameters)
 
@@ -194,14 +198,15 @@ plain = min(seconds(lambda: mg.grad(loss(), parameters)) for _ in range(5))
 with_hessian = min(seconds(lambda: product(vs)) for _ in range(5))
 times = with_hessian / plain
 print(
-    f"gradient {1e3 * plain:.2f} ms, Hessian times vector {1e3 * with_hessian:.2f} ms: {times:.1f} times as long"
+    f"gradient {1e3 * plain:.2f} ms, Hessian times vector {1e3 * with_hessian:.2f} ms: {times:.1f} times "
+    "as long"
 )
 
 # %% [markdown]
-# A few gradients' worth, whatever the number of parameters. What is it good for? Repeat $v \leftarrow Hv / |Hv|$, and v turns
-# towards the direction in which the loss curves most (power iteration). The curvature there, $\lambda$, says how large a step
-# gradient descent may take: on a quadratic the error along that direction is multiplied by $1 - \eta \lambda$ in each step,
-# which shrinks only if $\eta < 2 / \lambda$.
+# It takes about as long as a few gradients, however many parameters there are. What is it good for? Repeat $v
+# \leftarrow Hv / |Hv|$, and v rotates towards the direction in which the loss curves most (power iteration).
+# The curvature in that direction, $\lambda$, limits the step of gradient descent. On a quadratic, each step
+# multiplies the error along it by $1 - \eta \lambda$, and the error shrinks only if $\eta < 2 / \lambda$.
 
 # %%
 
@@ -217,20 +222,21 @@ for _ in range(30):
     curvature = sum(float((a.data * b.data).sum()) for a, b in zip(vs, hv, strict=True))
     vs = hv
 print(
-    f"largest curvature of the loss here: {curvature:.3f}; steps beyond 2 / {curvature:.3f} = {2 / curvature:.3f} overshoot"
+    f"largest curvature of the loss here: {curvature:.3f}; "
+    f"steps beyond 2 / {curvature:.3f} = {2 / curvature:.3f} overshoot"
 )
 
 # %% [markdown]
 # ## Newton's method
 #
-# Near $x$ a smooth function looks like $f(x) + g^T s + \tfrac12 s^T H s$ for a small step $s$. Where is *that* lowest? Its
-# gradient by s is $g + Hs$, zero at
+# Near $x$ a smooth function looks like $f(x) + g^T s + \tfrac12 s^T H s$ for a small step $s$. Where is
+# *that* lowest? Its gradient with respect to s is $g + Hs$, which is zero at
 #
 # $$s = -H^{-1} g$$
 #
-# provided that it is a bowl (all curvatures positive). Gradient descent knows the slope only, and must be told how far to go.
-# Newton's step brings its own scale. The banana valley of Rosenbrock (1960), $f = (1 - x)^2 + 100 (y - x^2)^2$, lowest at (1,
-# 1), shows the difference:
+# If all curvatures are positive, the quadratic is a bowl and this is its lowest point. Gradient descent knows
+# only the slope, so you must choose how far it goes. Newton's step has its own scale. The banana valley of
+# Rosenbrock (1960), $f = (1 - x)^2 + 100 (y - x^2)^2$ with its lowest point at (1, 1), shows the difference:
 
 # %%
 
@@ -278,21 +284,24 @@ show(
 )
 
 # %% [markdown]
-# Look at Newton's second step. It lands where f is 1,400: the bowl that it trusted was not the function. Practical methods
-# check, and shorten a step that goes up.
+# Look at Newton's second step. It ends where f is 1,400, because the function there is far from its quadratic
+# approximation. Practical methods compare the two, and shorten a step that increases f.
 #
-# Why does nobody train Transformers so? The Hessian does not fit, its solve costs $n^3$, and a batch's curvature is noisy.
-# And where the function is no bowl, Newton walks *towards* saddles and peaks, for they too have zero slope (question 3).
+# Why does nobody train Transformers this way? The Hessian does not fit into memory, solving with it costs
+# $n^3$, and the curvature of a batch is noisy. And where the function is not a bowl, Newton goes *towards*
+# saddles and peaks, because their slope is zero too (question 3).
 #
 # ## A loss with a gradient in it
 #
-# Some losses contain a slope. A *critic* $D$ should not change faster than its input: add a penalty for each row where
-# its gradient's length is not 1 (Gulrajani et al. 2017, equation 3; elsewhere the bare squared length):
+# Some losses contain a slope. A *critic* $D$ should change as fast as its input and no faster. So for each
+# row, add a penalty if the length of its gradient is not 1 (Gulrajani et al. 2017, equation 3; others
+# penalize the squared length itself):
 #
 # $$\text{penalty} = \frac{1}{N} \sum_i \left( \lVert \nabla_x D(x_i) \rVert - 1 \right)^2$$
 #
-# To train on it we need its gradient by the *weights*: a derivative by w of a derivative by x. Here a network is fitted to a
-# jump from 0 to 1, once freely and once with a penalty on its squared slope.
+# To train on it we need its gradient with respect to the *weights*: a derivative by w of a derivative by x.
+# Here we fit a network to a jump from 0 to 1, once without a penalty and once with a penalty on its squared
+# slope.
 
 # %%
 xs = mg.tensor(np.linspace(-1, 1, 40)[:, None])
@@ -318,13 +327,15 @@ assert steepest[0.1] < 0.5 * steepest[0.0]
 # %% [markdown]
 # ## Forward mode: dual numbers
 #
-# Reverse mode asks of each value: how does the loss change with it? **Forward mode** asks: how does it change with the
-# *input*? It needs no history: each number carries its slope along. Write the pair as $a + b \varepsilon$, with
-# $\varepsilon^2 = 0$ (b counts how often the small change $\varepsilon$ is in it, and its square is too small to matter):
+# For each value, reverse mode asks how the loss changes with it. **Forward mode** asks how the value changes
+# with the *input*. It needs no history, because each number carries its slope along. Write the pair as $a + b
+# \varepsilon$ with $\varepsilon^2 = 0$. Here $\varepsilon$ is a small change of the input, $b$ says how
+# strongly the number follows it, and the square is too small to matter:
 #
 # $$(a + b \varepsilon)(c + d \varepsilon) = ac + (ad + bc) \varepsilon$$
 #
-# The product rule, by arithmetic. By hand: $(3 + \varepsilon)^2 = 9 + 6 \varepsilon$, and indeed $(x^2)' = 6$ at 3.
+# Plain arithmetic has given us the product rule. By hand, $(3 + \varepsilon)^2 = 9 + 6 \varepsilon$, and
+# indeed $(x^2)' = 6$ at 3.
 
 # %%
 
@@ -356,21 +367,23 @@ assert (square.a, square.b) == (9, 6) and math.isclose(out.b, 2 * math.cos(0.25)
 print(f"(3 + eps)^2 = {square.a} + {square.b} eps;  2 sin(x^2) + 1 at 0.5: {out.a:.6f}, slope {out.b:.6f}")
 
 # %% [markdown]
-# Which mode? One forward pass gives the slopes of *all outputs* in *one direction* of the input: a column of $J$, or $Jt$.
-# One reverse pass gives the slopes of *one output* (or of one weighting of them) by *all inputs*: a row of $J$, or $J^T g$.
-# Training has one output and millions of inputs: reverse. Memory is the other side of it: forward forgets as it goes, reverse
-# must keep what its rules read (lesson 16).
+# When do you use which mode? One forward pass gives the slopes of *all outputs* in *one direction* of the
+# input: a column of $J$, or $Jt$. One reverse pass gives the slopes of *one output* (or of one weighted sum
+# of them) with respect to *all inputs*: a row of $J$, or $J^T g$. Training has one output and millions of
+# inputs, so it uses reverse mode. The price is memory: forward mode keeps nothing, but reverse mode must keep
+# what its rules read (lesson 16).
 #
 # ## jvp from two vjps
 #
-# minigrad has no forward rules. It has a jvp nevertheless (the trick is Townsend's, 2017). Pulling back, $u(g) = J^T g$, is
-# *linear in g*. What is the vjp of that function, g being its argument? Its Jacobian is $J^T$, so its vjp is the product with
-# the transpose of $J^T$, which is $J$:
+# minigrad has no forward rules, but it still has a jvp, by a trick of Townsend (2017). A vjp, $u(g) = J^T g$,
+# is *linear in g*. Now take the vjp of that function with respect to g. Its Jacobian is $J^T$, so its vjp is
+# the product with the transpose of $J^T$, which is $J$:
 #
 # $$\frac{\partial}{\partial g} \left( u(g) \cdot t \right) = \frac{\partial}{\partial g} \left( g^T J \, t \right) = J t$$
 #
-# The first vjp may start from any $g$: $J^T g$ is linear in $g$, so its derivative by $g$ is the same everywhere. With zeros
-# the pulled vector is zero, and yet not a constant: it is a function of $g$ with a history.
+# The first vjp may start from any $g$: $J^T g$ is linear in $g$, so its derivative with respect to $g$ is the
+# same everywhere. With $g = 0$ the vector $J^T g$ is zero, but it is not a constant: it is a function of $g$,
+# with a history.
 
 # %%
 
@@ -389,14 +402,14 @@ def polar(p):
 
 at, t = mg.tensor([2.0, 0.5], requires_grad=True), mg.tensor([0.0, 1.0])
 moved = jvp(polar, at, t)
-print("turning the point (radius 2, angle 0.5) moves it by", moved.data)
+print("rotating the point (radius 2, angle 0.5) moves it by", moved.data)
 assert np.allclose(moved.data, [-2 * math.sin(0.5), 2 * math.cos(0.5)])
 
 # %% [markdown]
 # ## Gradient check
 #
-# Two ways. A function that *returns* a gradient can be checked like any other. Or `gradgradcheck`, which does that with every
-# input and with the incoming gradient.
+# There are two ways. A function that *returns* a gradient can be checked like any other. Or call
+# `gradgradcheck`, which does this for every input and for the incoming gradient.
 
 # %%
 x = mg.tensor(np.random.default_rng(0).standard_normal((3, 4)), requires_grad=True)
@@ -413,8 +426,8 @@ print("second derivatives agree with finite differences of the first")
 # %% [markdown]
 # ## The same in minigrad, and in JAX
 #
-# `minigrad/func.py` has these as functions of functions, with the names of `torch.func`: `grad`, `vjp`, `jvp`, `jacrev`,
-# `hessian`, `hvp`. They compose.
+# `minigrad/func.py` has all of these as functions of functions, named as in `torch.func`: `grad`, `vjp`,
+# `jvp`, `jacrev`, `hessian`, `hvp`. They can be nested.
 
 # %%
 q = mg.tensor([1.0, 2.0])
@@ -427,25 +440,26 @@ print("vjp      ", func.vjp(polar, at)[1](mg.tensor([1.0, 0.0]))[0].data)
 assert np.allclose(func.jacrev(polar)(at).data @ t.data, func.jvp(polar, (at,), (t,))[1].data)
 
 # %% [markdown]
-# JAX makes this way of working its foundation. What it does, from its documentation:
+# JAX is built on this idea. This table follows its documentation:
 #
 # | JAX | what it gives | how | here |
 # | --- | --- | --- | --- |
 # | `jax.jvp` | value and $Jt$ | the basis: each primitive has a forward rule | from two vjps |
 # | `jax.vjp`, `jax.grad` | $J^T g$ | forward rules, then *transposed* (Radul et al. 2022) | the basis: the table |
 # | `jax.hessian` | $H$ | forward over reverse, `jacfwd(jacrev(f))` | reverse over reverse |
-# | `jax.vmap` | f over a batch | every primitive is told how to carry one more axis | write the batch axis yourself |
-# | `jax.jit` | f compiled | traced once for each shape into a graph that XLA compiles; no `if` on values | no compiler |
+# | `jax.vmap` | f over a batch | every primitive has a rule for one more axis | write the batch axis yourself |
+# | `jax.jit` | f compiled | traced once for each shape, then compiled by XLA; no `if` on values | no compiler |
 #
-# The last column is why JAX can do in one pass what `jacrev` here does in a loop, and why minigrad can be read in an afternoon.
+# The last two rows are why JAX can do in one pass what `jacrev` here does in a loop, and why you can read
+# minigrad in an afternoon.
 #
 # ## Edge cases
 #
-# - **A linear function**: its gradient is a constant without a history. `mg.grad` of it says that there is nothing to
-#   differentiate; `func.hessian` gives zeros.
-# - **An input that does not matter**: `allow_unused=True` gives None.
-# - **Kernels** (lesson 17): what a kernel saved would be a constant to any later derivative. So where a gradient must have a
-#   gradient, the engine runs the readable definition again, and differentiates that.
+# - **A linear function**: its gradient is a constant without a history. `mg.grad` of it raises an error,
+#   since there is nothing to differentiate; `func.hessian` returns zeros.
+# - **An input that does not matter**: with `allow_unused=True` its gradient is None.
+# - **Kernels** (lesson 17): an array that a kernel saved would be a constant for a second derivative. So with
+#   `create_graph=True` the engine runs the readable definition again, and differentiates that.
 
 # %%
 linear = func.hessian(lambda p: (3 * p).sum())(q)
@@ -458,11 +472,11 @@ print("forward:", sorted(forward_ops), "  in the gradient's history:", sorted(ba
 assert not linear.data.any() and "erf" in backward_ops - forward_ops and gradgradcheck(F.gelu, [x])
 
 # %% [markdown]
-# ## Pitfalls: where second derivatives go silently wrong
+# ## Pitfalls: where second derivatives are silently wrong
 #
-# **1. A value taken out of the graph is a constant.** `.data`, `.item()`, `.detach()`, or an array cached on the side (lesson
-# 17). Here the first derivative of $x^3$ is put together from a detached slope: right as a number, and its own derivative
-# lacks a part.
+# **1. A value taken out of the graph is a constant.** `.data`, `.item()` and `.detach()` do that, and so does
+# an array stored elsewhere (lesson 17). Here we compute the first derivative of $x^3$ from a detached $x$.
+# Its value is right, but its own derivative lacks a term.
 
 # %%
 x = mg.tensor(2.0, requires_grad=True)
@@ -473,9 +487,10 @@ assert second == (12, 6)
 assert right.item() == wrong.item() == 12
 
 # %% [markdown]
-# **2. Kinks.** relu is straight on both sides of 0, so its second derivative is 0 wherever it exists; what happens *at* the
-# kink is not seen. A relu network is a patchwork of planes in its input: its Hessian by the input is zero, and Newton's
-# method has nothing to work with. Smooth functions differ:
+# **2. Kinks.** relu is straight on both sides of 0, so its second derivative is 0 wherever it exists, and the
+# kink itself does not show up. As a function of its input, a relu network is a patchwork of planes: its
+# Hessian with respect to the input is zero, and Newton's method has nothing to work with. Smooth functions
+# are different:
 
 # %%
 w = mg.tensor([[1.0, -2.0], [0.5, 1.0]])
@@ -485,11 +500,12 @@ for act in (mg.relu, F.softplus, F.gelu):
 assert not func.hessian(lambda u: mg.relu(w @ u).sum())(mg.tensor([1.0, 2.0])).data.any()
 
 # %% [markdown]
-# A gradient penalty still trains a relu network: the derivative by the *weights* of the slope by x is not zero. (The slope is
-# a product of weights.)
+# A gradient penalty still trains a relu network: the slope with respect to x is a product of weights, so its
+# derivative with respect to the *weights* is not zero.
 #
-# **3. Stable in value, not in slope.** $\sqrt{x^2}$ is fine at 0, its slope is 0/0. A penalty with the *length* of a gradient
-# meets this as soon as a gradient is 0. Use `norm`, which decides for 0 there, or add a small number under the root.
+# **3. Stable in value, not in slope.** $\sqrt{x^2}$ is fine at 0, but its slope there is 0/0. A penalty on
+# the *length* of a gradient runs into this as soon as a gradient is 0. Use `norm`, whose slope at 0 is
+# defined as 0, or add a small number under the root.
 
 # %%
 zero = mg.zeros(2)
@@ -503,9 +519,9 @@ print("slope of the length at 0: by sqrt", by_root, " by norm", by_norm, " softe
 assert np.isnan(by_root).all() and not by_norm.any() and not softened.any()
 
 # %% [markdown]
-# **4. Perturbation confusion.** Forward mode inside forward mode must keep two epsilons apart (Siskind and Pearlmutter 2005).
-# The derivative of $x \cdot \frac{d}{dy}(x + y)$ by x is that of $x \cdot 1$: 1. Our Dual has one kind of epsilon and takes
-# the outer one for the inner:
+# **4. Perturbation confusion.** Forward mode inside forward mode must keep two epsilons apart (Siskind and
+# Pearlmutter 2005). $x \cdot \frac{d}{dy}(x + y)$ is $x \cdot 1$, so its derivative with respect to x is 1.
+# Our Dual has only one kind of epsilon, and confuses the outer with the inner one:
 
 # %%
 
@@ -515,7 +531,7 @@ def slope(f, a):
 
 
 def confused(x):
-    inner = (x + Dual(1, 1)).b  # d/dy of x + y at y = 1: but x brings an epsilon of its own
+    inner = (x + Dual(1, 1)).b  # d/dy of x + y at y = 1, but x has an epsilon too
     return x * inner
 
 
@@ -525,17 +541,19 @@ print("minigrad.func:", nested.item())
 assert slope(confused, 1.0) == 2 and nested.item() == 1
 
 # %% [markdown]
-# minigrad keeps its levels apart: each transform differentiates by fresh tensors of its own.
+# minigrad keeps the levels apart: each transform makes new tensors and differentiates with respect to those.
 #
-# **5. Second differences of values.** Checking H by $(f(x + h) - 2f(x) + f(x - h)) / h^2$ divides rounding by $h^2$: with
-# $h = 10^{-5}$ some $10^{-6}$ is left of $10^{-16}$. Take first differences of gradients.
+# **5. Second differences of values.** If you check H with $(f(x + h) - 2f(x) + f(x - h)) / h^2$, the rounding
+# error is divided by $h^2$: with $h = 10^{-5}$, an error of $10^{-16}$ becomes $10^{-6}$. Take first
+# differences of gradients.
 
 # %%
 exact, h = -math.sin(1.0), 1e-5
 twice = (math.sin(1 + h) - 2 * math.sin(1) + math.sin(1 - h)) / h**2
 once = (math.cos(1 + h) - math.cos(1 - h)) / (2 * h)
 print(
-    f"error of the second difference {abs(twice - exact):.1e}, of the difference of gradients {abs(once - exact):.1e}"
+    f"error of the second difference {abs(twice - exact):.1e}, "
+    f"of the difference of gradients {abs(once - exact):.1e}"
 )
 assert abs(once - exact) < 1e-9 < abs(twice - exact)
 
@@ -547,8 +565,8 @@ assert abs(once - exact) < 1e-9 < abs(twice - exact)
 #
 # <details><summary>Answer</summary>
 #
-# (5, 3), and [[0, 1], [1, 0]]. Its curvatures (eigenvalues) are -1 and 1: up along (1, 1), down along (1, -1). A saddle, no
-# bowl.
+# The gradient is (5, 3), the Hessian [[0, 1], [1, 0]]. Its curvatures (eigenvalues) are 1 along (1, 1), where
+# f curves up, and -1 along (1, -1), where it curves down. So it is a saddle, not a bowl.
 #
 # </details>
 
@@ -564,8 +582,8 @@ print(g, h.tolist(), np.linalg.eigvalsh(h))
 #
 # <details><summary>Answer</summary>
 #
-# One. Its gradient is Ax - b and its Hessian A, so x - A⁻¹(Ax - b) = A⁻¹b, from wherever you start: the approximation is the
-# function itself.
+# One. Its gradient is Ax - b and its Hessian A, so x - A⁻¹(Ax - b) = A⁻¹b for any starting point. The
+# quadratic approximation is the function itself.
 #
 # </details>
 
@@ -588,8 +606,9 @@ print(step, "is A^-1 b")
 #
 # <details><summary>Answer</summary>
 #
-# Gradient (2, -2), Hessian diag(2, -2), step (-1, -1): to (0, 0), a saddle. There f is 0, and lower all along y: gradient
-# descent would have gone away from it. Newton looks for zero slope, not for low values.
+# The gradient is (2, -2), the Hessian diag(2, -2) and the step (-1, -1). It leads to (0, 0), a saddle. There
+# f is 0, and it is lower everywhere else along y: gradient descent would have moved away from it. Newton
+# looks for zero slope, not for low values.
 #
 # </details>
 
@@ -604,12 +623,12 @@ assert (q.data - np.linalg.solve(saddle[1], saddle[0])).tolist() == [0, 0]
 print("from (1, 1) to", q.data - np.linalg.solve(saddle[1], saddle[0]))
 
 # %% [markdown]
-# ### Q4. A loss curves with λ = 50 in its steepest direction. Which learning rates of gradient descent do not blow up along it?
+# ### Q4. The largest curvature of a loss is λ = 50. For which learning rates does gradient descent not diverge?
 #
 # <details><summary>Answer</summary>
 #
-# Below 2/50 = 0.04: each step multiplies the distance by 1 - 50η. At 0.039 by -0.95, which shrinks; at 0.041 by -1.05, which
-# grows: after 100 steps 0.0059 and 131.5.
+# With those below 2/50 = 0.04. Each step multiplies the distance by 1 - 50η: by -0.95 at 0.039, which shrinks
+# it, and by -1.05 at 0.041, which lets it grow. After 100 steps the factors are 0.0059 and 131.5.
 #
 # </details>
 
@@ -620,11 +639,12 @@ assert np.allclose(ends, [0.0059205, 131.5013], rtol=1e-4)
 print("distance after 100 steps:", ends)
 
 # %% [markdown]
-# ### Q5. A function takes 3 numbers and gives 1,000. How many passes does its Jacobian take in forward and in reverse mode?
+# ### Q5. A function maps 3 numbers to 1,000. How many passes does its Jacobian take in each mode?
 #
 # <details><summary>Answer</summary>
 #
-# Forward: 3, a column each. Reverse: 1,000, a row each. With a loss (1 output, a million inputs): a million and 1.
+# Forward mode takes 3 passes, one for each column. Reverse mode takes 1,000, one for each row. For a loss (1
+# output, a million inputs) it is a million and 1.
 #
 # </details>
 
@@ -662,9 +682,9 @@ print(out.a, "+", out.b, "eps")
 #
 # <details><summary>Answer</summary>
 #
-# No. It is two reverse passes: the function's history is kept, and that of the first pass as well. The number is that of
-# forward mode, the cost is not. Ten tanhs in a row on 1,000 numbers keep ten arrays for one reverse pass; the graph from
-# which the jvp's last pass starts keeps more.
+# No. It runs two reverse passes, and keeps the history of the function and that of the first pass. The result
+# is that of forward mode, the cost is not. Ten tanhs in a row on 1,000 numbers keep ten arrays for one
+# reverse pass. The graph for the jvp's last pass keeps more.
 #
 # </details>
 
@@ -684,10 +704,11 @@ print(f"kept for one reverse pass {alone:,} bytes, for the jvp {doubled:,}")
 # %% [markdown]
 # ## What was left out
 #
-# - **Forward mode in the engine**: a forward rule for each row, or a transposition as in JAX.
-# - **Gauss-Newton and natural gradients**: curvature that is always a bowl, from first derivatives of the model's output.
+# - **Forward mode in the engine**: a forward rule for each row, or transposition as in JAX.
+# - **Gauss-Newton and natural gradients**: a curvature that is never negative, from first derivatives of the
+#   model's output.
 # - **Conjugate gradients**: solving $Hs = -g$ with Hessian-vector products only (Martens 2010).
-# - **Taylor mode** for high orders, whose cost does not explode as the sizes above do.
+# - **Taylor mode** for high orders, whose cost does not grow as fast as the sizes above.
 # - **Differentiating through an optimizer's steps**, as meta-learning does.
 #
 # ## Sources
@@ -699,11 +720,12 @@ print(f"kept for one reverse pass {alone:,} bytes, for the jvp {doubled:,}")
 # - Rosenbrock 1960, *An Automatic Method for Finding the Greatest or Least Value of a Function*.
 # - Radul et al. 2022, *You Only Linearize Once*, arXiv:2204.10923.
 # - JAX documentation: *The Autodiff Cookbook*; the pages of `vmap` and `jit`.
-# - Baydin et al. 2018, *Automatic Differentiation in Machine Learning: a Survey*, arXiv:1502.05767, section 3.
+# - Baydin et al. 2018, *Automatic Differentiation in Machine Learning: a Survey*, arXiv:1502.05767, section
+#   3.
 #
 # ## Exercises
 #
-# You will write `hvp`, `hessian`, `newton_step`, `largest_curvature`, `gradient_penalty`, `jvp` by two vjps, and forward mode
-# as a class, `Dual`.
+# You will write `hvp`, `hessian`, `newton_step`, `largest_curvature`, `gradient_penalty`, `jvp` with two
+# vjps, and forward mode as a class, `Dual`.
 #
 #     python -m tutorials start 18
