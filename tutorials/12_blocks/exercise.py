@@ -1,6 +1,6 @@
 """Exercises of lesson 12: feed-forward, layer norm, residual.
 
-Write each function where it says so; `python -m tutorials check 12` tests this file and explains.
+Replace each NotImplementedError by your code; `python -m tutorials check 12` tests this file and explains.
 NumPy is all you need.
 """
 
@@ -8,14 +8,15 @@ import numpy as np
 
 
 def rows(x):
-    """(..., C) -> (N, C): all positions of all sequences below each other. Given: the gradients of weights want it."""
+    """Given: (..., C) -> (N, C), one row for each position, as the gradients of weights need it."""
     return x.reshape(-1, x.shape[-1])
 
 
 def feed_forward(x, W1, b1, W2, b2):
-    """max(0, x W1 + b1) W2 + b2, at each position alone.
+    """The feed-forward network, max(0, x W1 + b1) W2 + b2, at each position separately.
 
-    x: (..., d_model); W1: (d_model, d_ff), b1: (d_ff,); W2: (d_ff, d_model), b2: (d_model,)  ->  (..., d_model)
+    x: (..., d_model); W1: (d_model, d_ff), b1: (d_ff,); W2: (d_ff, d_model), b2: (d_model,)
+    ->  (..., d_model)
     """
     # solution
     hidden = np.maximum(x @ W1 + b1, 0)  # (..., d_ff)
@@ -26,8 +27,9 @@ def feed_forward(x, W1, b1, W2, b2):
 def feed_forward_backward(g, x, W1, b1, W2, b2):
     """The gradients of a loss, given g = dL/dy of y = feed_forward(x, W1, b1, W2, b2); g has the shape of x.
 
-    Returns (dx, dW1, db1, dW2, db2), each in the shape of what it is the gradient of: weights and biases collect from all
-    positions (x may have any number of axes before the last; `rows` helps). The derivative of max(0, a) at a = 0 is 0.
+    Returns (dx, dW1, db1, dW2, db2), each in the shape of its input. The gradients of weights and biases are
+    sums over all positions (x may have any number of axes before the last; `rows` helps). The derivative of
+    max(0, a) at a = 0 is 0.
     """
     # solution
     before = x @ W1 + b1
@@ -43,10 +45,10 @@ def feed_forward_backward(g, x, W1, b1, W2, b2):
 
 
 def layer_norm(x, gamma, beta, eps=1e-5):
-    """(x - mean) / sqrt(variance + eps) * gamma + beta, each position by its own mean and variance.
+    """Layer norm, (x - mean) / sqrt(variance + eps) * gamma + beta; each position has its mean and variance.
 
-    x: (..., C); gamma, beta: (C,)  ->  (..., C)
-    The variance divides by C (the biased one), and eps stands inside the root. A new array; x stays as it was.
+    x: (..., C); gamma, beta: (C,)  ->  (..., C), a new array; x is not changed
+    The variance divides by C (it is the biased one), and eps is inside the root.
     """
     # solution
     centred = x - x.mean(-1, keepdims=True)
@@ -56,9 +58,10 @@ def layer_norm(x, gamma, beta, eps=1e-5):
 
 
 def layer_norm_backward(g, x, gamma, eps=1e-5):
-    """The gradients of a loss, given g = dL/dy of y = layer_norm(x, gamma, beta, eps); g has the shape of x, (..., C).
+    """The gradients of a loss, given g = dL/dy of y = layer_norm(x, gamma, beta, eps).
 
-    Returns (dx, dgamma, dbeta), of the shapes (..., C), (C,), (C,). (beta itself is not needed.)
+    g has the shape of x, (..., C). Returns (dx, dgamma, dbeta), of the shapes (..., C), (C,), (C,).
+    (beta itself is not needed.)
     """
     # solution
     centred = x - x.mean(-1, keepdims=True)
@@ -71,8 +74,9 @@ def layer_norm_backward(g, x, gamma, eps=1e-5):
 
 
 def rms_norm(x, gamma, eps=1e-6):
-    """x / sqrt(mean of x^2 + eps) * gamma, each position by its own mean square; no mean is taken off.
+    """RMS norm, x / sqrt(mean of x^2 + eps) * gamma; each position has its mean square.
 
+    No mean is subtracted.
     x: (..., C); gamma: (C,)  ->  (..., C), a new array
     """
     # solution
@@ -81,9 +85,9 @@ def rms_norm(x, gamma, eps=1e-6):
 
 
 def rms_norm_backward(g, x, gamma, eps=1e-6):
-    """The gradients of a loss, given g = dL/dy of y = rms_norm(x, gamma, eps); g has the shape of x, (..., C).
+    """The gradients of a loss, given g = dL/dy of y = rms_norm(x, gamma, eps).
 
-    Returns (dx, dgamma), of the shapes (..., C) and (C,).
+    g has the shape of x, (..., C). Returns (dx, dgamma), of the shapes (..., C) and (C,).
     """
     # solution
     s = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
@@ -95,10 +99,11 @@ def rms_norm_backward(g, x, gamma, eps=1e-6):
 
 
 def residual_block(x, sublayer, norm, order):
-    """A sublayer with its way around it, and a norm.
+    """A sublayer with a path around it, and a norm.
 
-    x: an array; sublayer, norm: functions from an array to an array of the same shape; order: "post" or "pre".
-    "post": the sum is normed, as in the paper. "pre": what the sublayer reads is normed, and the way around is left alone.
+    x: an array; sublayer, norm: functions that keep the shape of an array; order: "post" or "pre".
+    "post": the norm is applied to the sum, as in the paper.
+    "pre": the norm is applied to the sublayer's input, and the path around is not changed.
     """
     # solution
     if order == "post":
@@ -108,10 +113,10 @@ def residual_block(x, sublayer, norm, order):
 
 
 def residual_block_backward(g, x, sublayer, norm, order, sublayer_backward, norm_backward):
-    """dL/dx, given g = dL/dy of y = residual_block(x, sublayer, norm, order).
+    """The gradient dL/dx, given g = dL/dy of y = residual_block(x, sublayer, norm, order).
 
-    sublayer_backward(g, x) is the gradient at the sublayer's input, if x is what the sublayer was called with and g the
-    gradient of what it returned; norm_backward(g, x) is the same for the norm.
+    sublayer_backward(g, x) is the gradient at the sublayer's input, if x is this input and g the gradient at
+    its output; norm_backward(g, x) is the same for the norm.
     """
     # solution
     if order == "post":

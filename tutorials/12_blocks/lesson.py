@@ -3,16 +3,18 @@
 #
 # *Reading: 50 minutes. Exercises: 60 minutes. Needs: lessons 02, 03, 08, 10.*
 #
-# Attention is one half of a Transformer layer. What is the other half, and what holds the halves together so that six, twelve
-# or a hundred layers can be trained?
+# Attention is one half of a Transformer layer. What is the other half, and how are the halves connected so
+# that six, twelve or a hundred layers can be trained?
 #
 # **You will be able to:**
 #
-# - write the feed-forward network and its backward, and say how much of a model's weights it holds
-# - say what a residual connection does to the gradient, and why two ways add
-# - derive the backward of layer norm, one path at a time, and know the mistakes in it by their symptoms
+# - write the feed-forward network and its backward pass, and say how much of a model's weights it holds
+# - say what a residual connection does to the gradient, and why the gradients of two paths add up
+# - derive the backward pass of layer norm, one path at a time, and recognise mistakes in it by their symptoms
 # - tell post-norm from pre-norm, and measure what each does in a deep stack
 # - say what RMSNorm, GELU and SwiGLU change
+#
+# Words you do not know are in the [glossary](../../docs/glossary.md).
 
 # %%
 import numpy as np
@@ -32,53 +34,61 @@ np.set_printoptions(precision=4, suppress=True)
 # %% [markdown]
 # ## Intuition: three parts with three jobs
 #
-# **Attention moves information between positions.** Once its weights are fixed, though, each output is a weighted mean of
-# values, and a mean is a linear thing. Something has to *compute* with what was gathered.
+# **Attention moves information between positions.** But for given attention weights, each output is a
+# weighted mean of values, and a mean is linear. Something nonlinear has to *compute* with this information.
 #
-# **The feed-forward network computes, at each position alone.** It is a small network of two layers, the same at every
-# position. No position sees another in it. So a layer of a Transformer is: look around, then think.
+# **The feed-forward network computes at each position separately.** It is a small network of two layers, the
+# same at every position. In it no position sees another. So a layer of a Transformer is: look around, then
+# think.
 #
-# **The residual connection adds, instead of replacing.** Each sublayer's output is added to what went in: $x + f(x)$. The
-# sublayer says what to change; what it does not mention stays. Backward, the gradient has a way around the sublayer.
+# **The residual connection adds instead of replacing.** A *sublayer* is an attention or a feed-forward
+# network. Its output is added to its input: $x + f(x)$. The sublayer computes only a change, and the rest of
+# $x$ stays. In the backward pass, the gradient has a path around the sublayer.
 #
-# **The norm keeps the numbers at one size.** Add to a vector a hundred times and it grows. Layer norm brings each position's
-# vector back to mean 0 and variance 1, then scales it by weights that are learned.
+# **The norm keeps vectors at one size.** A vector grows if you add to it a hundred times. Layer norm brings
+# each position's vector back to mean 0 and variance 1, then multiplies it by learned weights and adds learned
+# biases.
 
 # %% [markdown]
 # ## Definition
 #
-# $B$ sequences of $T$ positions, each a vector of $d_{model}$ numbers: $x \in \mathbb{R}^{B \times T \times d_{model}}$.
+# The input is a batch of $B$ sequences of $T$ positions, each a vector of size $d_{model}$:
+# $x \in \mathbb{R}^{B \times T \times d_{model}}$.
 #
 # **Feed-forward** (Vaswani et al. 2017, equation 2), with $d_{ff}$ usually $4 d_{model}$:
 #
 # $$\mathrm{FFN}(x) = \max(0, x W_1 + b_1) W_2 + b_2$$
 #
-# $W_1$ is $(d_{model}, d_{ff})$, $b_1$ is $(d_{ff})$, $W_2$ is $(d_{ff}, d_{model})$, $b_2$ is $(d_{model})$. The result has
-# the shape of $x$.
+# $W_1$ is $(d_{model}, d_{ff})$, $b_1$ is $(d_{ff})$, $W_2$ is $(d_{ff}, d_{model})$, $b_2$ is $(d_{model})$.
+# The result has the shape of $x$.
 #
-# **Layer norm** (Ba, Kiros and Hinton 2016), for one position's vector $x = (x_1 \dots x_n)$, $n = d_{model}$:
+# **Layer norm** (Ba, Kiros and Hinton 2016), for one position's vector $x = (x_1 \dots x_n)$,
+# $n = d_{model}$:
 #
 # $$\mu = \frac1n \sum_j x_j, \qquad v = \frac1n \sum_j (x_j - \mu)^2$$
 #
 # $$\hat x_j = \frac{x_j - \mu}{\sqrt{v + \varepsilon}}, \qquad y_j = \gamma_j \hat x_j + \beta_j$$
 #
-# $\gamma$ and $\beta$, $(d_{model})$ each, are learned; they start as ones and zeros. $\varepsilon = 10^{-5}$ prevents a
-# division by 0. Two details are where implementations differ and numbers go wrong: the variance divides by $n$, not $n-1$,
-# and $\varepsilon$ stands *inside* the root.
+# $\gamma$ and $\beta$, of size $d_{model}$ each, are learned; their initial values are ones and zeros.
+# $\varepsilon = 10^{-5}$ prevents a division by 0. Implementations differ in two details, and both change the
+# results: the variance divides by $n$, not $n-1$, and $\varepsilon$ is *inside* the square root.
 #
-# **Residual and norm**, in the two orders in use, for a sublayer $f$ (attention or feed-forward):
+# **Residual connection and norm**, in the two orders that are used, for a sublayer $f$ (attention or
+# feed-forward):
 #
-# $$\text{post (2017):}\quad y = \mathrm{norm}(x + f(x)) \qquad\qquad \text{pre (today):}\quad y = x + f(\mathrm{norm}(x))$$
+# $$\text{post (2017):}\quad y = \mathrm{norm}(x + f(x)) \qquad\qquad
+# \text{pre (today):}\quad y = x + f(\mathrm{norm}(x))$$
 
 # %% [markdown]
 # ## Worked examples by hand
 #
-# **Layer norm of (1, 0, 0, 0).** The mean is 1/4. The centred vector is (0.75, −0.25, −0.25, −0.25). Its squares are 0.5625
-# and three times 0.0625; their mean is 0.75 / 4 = 0.1875. The root of 0.18751 is 0.43302. So the first entry is 0.75 /
-# 0.43302 = 1.7320, and the others are −0.25 / 0.43302 = −0.5773.
+# **Layer norm of (1, 0, 0, 0).** The mean is 1/4. The centred vector, $x$ minus its mean, is (0.75, −0.25,
+# −0.25, −0.25). Its squares are 0.5625 and three times 0.0625; their mean is 0.75 / 4 = 0.1875. The square
+# root of 0.18751 (with $\varepsilon$) is 0.43302. So the first element is 0.75 / 0.43302 = 1.7320, and the
+# others are −0.25 / 0.43302 = −0.5773.
 #
-# Had you divided by $n - 1 = 3$, the variance would be 0.25, its root 0.5, and the first entry 1.5. `np.var` divides by $n$,
-# and `torch.var` by $n - 1$ unless told otherwise: this is how 1.5 gets into programs.
+# If you divide by $n - 1 = 3$, the variance is 0.25, its root 0.5, and the first element 1.5. `np.var`
+# divides by $n$, and `torch.var` by $n - 1$ by default: this is how 1.5 gets into programs.
 
 # %%
 x = np.array([1.0, 0, 0, 0])
@@ -97,10 +107,12 @@ print("biased:", xhat, "  with n - 1:", with_n_minus_1)
 # $$W_1 = \begin{pmatrix} 1 & -1 & 0 \\ 0 & 1 & -1 \end{pmatrix}, b_1 = (0, 0, 1), \qquad
 # W_2 = \begin{pmatrix} 1 & 0 \\ 2 & 1 \\ 5 & 5 \end{pmatrix}, b_2 = (0, -3)$$
 #
-# $x W_1 + b_1$ = (1, −1 + 2, −2 + 1) = (1, 1, −1). The ReLU cuts the last to 0: (1, 1, 0). Times $W_2$: (1 + 2, 0 + 1) = (3,
-# 1). Plus $b_2$: (3, −2). With the residual, x + FFN(x) = (4, 0).
+# $x W_1 + b_1$ = (1, −1 + 2, −2 + 1) = (1, 1, −1). The ReLU, $\max(0, a)$, sets the last element to 0: (1, 1,
+# 0). Times $W_2$: (1 + 2, 0 + 1) = (3, 1). Plus $b_2$: (3, −2). With the residual connection, x + FFN(x) =
+# (4, 0).
 #
-# The third hidden unit is off here, so the row (5, 5) of $W_2$ plays no part, forward or backward.
+# The third hidden unit is 0 here (it is *off*), so the row (5, 5) of $W_2$ has no influence in the forward
+# pass and gets no gradient in the backward pass.
 
 # %%
 W1, b1 = np.array([[1.0, -1, 0], [0, 1, -1]]), np.array([0.0, 0, 1])
@@ -111,20 +123,21 @@ hidden = np.maximum(before, 0)
 y = hidden @ W2 + b2
 assert before.tolist() == [1, 1, -1] and hidden.tolist() == [1, 1, 0]
 assert y.tolist() == [3, -2] and (x + y).tolist() == [4, 0]
-print("before the ReLU", before, " after", hidden, " out", y, " with the residual", x + y)
+print("before the ReLU", before, " after", hidden, " output", y, " plus x", x + y)
 
 # %% [markdown]
 # ## Derivation 1: back through the feed-forward
 #
-# Nothing new: two linear maps (lesson 03) and a ReLU. Write $a = x W_1 + b_1$, $r = \max(0, a)$ for the hidden layer,
-# $y = r W_2 + b_2$, and let $g$ be the gradient of the loss with respect to $y$; $dr$ is short for that at $r$, and so on. From
-# back to front:
+# There is nothing new here: two linear maps (lesson 03) and a ReLU. Write $a = x W_1 + b_1$, $r = \max(0, a)$
+# for the hidden layer, $y = r W_2 + b_2$, and let $g$ be the gradient of the loss with respect to $y$; $dr$
+# is its gradient with respect to $r$, and so on. From the last step to the first:
 #
 # $$dW_2 = r^\top g, \quad db_2 = \sum g, \quad dr = g W_2^\top, \quad da = dr \odot [a > 0], \quad
 # dW_1 = x^\top da, \quad db_1 = \sum da, \quad dx = da W_1^\top$$
 #
-# $\odot$ multiplies entry by entry; $[a > 0]$ is 1 where $a$ is positive, else 0. The products $r^\top g$ and the sums run
-# over *all* positions of *all* sequences: they used the same weights, and a value used many times collects from each use.
+# $\odot$ is the elementwise product; $[a > 0]$ is 1 where $a$ is positive, else 0. The products $r^\top g$
+# and the sums run over *all* positions of *all* sequences: they all used the same weights, and the gradient
+# of a value that is used many times is the sum over the uses.
 
 
 # %%
@@ -145,27 +158,29 @@ def feed_forward_backward(g, x, W1, b1, W2, b2):
 
 dx, dW1, db1, dW2, db2 = feed_forward_backward(np.ones(2), x, W1, b1, W2, b2)
 assert dx.tolist() == [-2, 3]
-assert dW2.tolist() == [[1, 1], [1, 1], [0, 0]]  # the unit that is off teaches its row nothing
+assert dW2.tolist() == [[1, 1], [1, 1], [0, 0]]  # the row of the unit that is off gets no gradient
 print("dx", dx, "\ndW2\n", dW2)
 
 # %% [markdown]
-# By hand, for $g = (1, 1)$: $dr$ = (1 + 0, 2 + 1, 5 + 5) = (1, 3, 10); the mask makes it (1, 3, 0); $dx$ = (1 − 3, 0 + 3) =
-# (−2, 3).
+# By hand, for $g = (1, 1)$: $dr$ = (1 + 0, 2 + 1, 5 + 5) = (1, 3, 10); the mask makes it (1, 3, 0); $dx$ = (1
+# − 3, 0 + 3) = (−2, 3).
 
 # %% [markdown]
-# ## Derivation 2: back through a residual
+# ## Derivation 2: back through a residual connection
 #
-# $y = x + f(x)$ uses $x$ twice. Lesson 01's rule for a value used twice: the gradients of its uses add.
+# $y = x + f(x)$ uses $x$ twice. By the rule of lesson 01 for a value that is used twice, the gradients of its
+# uses add up.
 #
-# $$dx = \underbrace{g}_{\text{the way around}} + \underbrace{J_f^\top g}_{\text{through the sublayer}}$$
+# $$dx = \underbrace{g}_{\text{the path around}} + \underbrace{J_f^\top g}_{\text{through the sublayer}}$$
 #
-# ($J_f$ is the Jacobian of $f$; $J_f^\top g$ is what $f$'s backward returns.) The first term is $g$ itself, whatever the
-# sublayer does.
+# ($J_f$ is the Jacobian of $f$, the matrix of all its derivatives; the backward function of $f$ returns
+# $J_f^\top g$.) The first term is $g$ itself, whatever the sublayer does.
 #
-# Now stack $L$ of them. Without residuals the gradient at the input is $J_1^\top J_2^\top \cdots J_L^\top g$: a product. If
-# each factor shrinks it by half, twelve leave 1/4096. With residuals it is
-# $(I + J_1^\top)(I + J_2^\top) \cdots (I + J_L^\top) g$. Multiply that out: one of its terms is $g$ alone, which no layer has
-# touched. The other $2^L - 1$ terms are the ways through one or more sublayers.
+# Now stack $L$ of them. Without residual connections the gradient at the input is
+# $J_1^\top J_2^\top \cdots J_L^\top g$: a product. If each factor halves it, after twelve 1/4096 is left.
+# With residual connections it is $(I + J_1^\top)(I + J_2^\top) \cdots (I + J_L^\top) g$. Multiply this out:
+# one of its terms is $g$ alone, which no layer has changed. The other $2^L - 1$ terms are the paths through
+# one or more sublayers.
 
 # %%
 factors = np.full(12, 0.5)
@@ -176,8 +191,8 @@ assert np.prod(factors) == 1 / 4096
 assert np.isclose(np.prod(1 - factors[:6]) * np.prod(1 + factors[6:]), 0.178, atol=5e-4)
 
 # %% [markdown]
-# If all slopes are 0.5, it grows now: 1.5 to the power 12 is 130. With six slopes of −0.5 and six of 0.5 the product is 0.18.
-# Residuals cure vanishing; the norm, below, is there against growth.
+# If all slopes are 0.5, the gradient grows now: 1.5 to the power 12 is 130. With six slopes of −0.5 and six
+# of 0.5 the product is 0.18. Residual connections prevent vanishing; the norm, below, prevents growth.
 
 # %%
 assert round(1.5**12) == 130
@@ -193,35 +208,38 @@ for name, y in (("twelve feed-forwards", plain), ("the same, each with a residua
 # %% [markdown]
 # ## Derivation 3: back through layer norm
 #
-# Take one position. $\gamma$ and $\beta$ first, since they are easy: $y_j = \gamma_j \hat x_j + \beta_j$, and all positions
-# share them, so
+# Take one position. $\gamma$ and $\beta$ come first, because they are easy:
+# $y_j = \gamma_j \hat x_j + \beta_j$, and all positions use them, so
 #
 # $$d\gamma_j = \sum_{\text{positions}} g_j \hat x_j, \qquad d\beta_j = \sum_{\text{positions}} g_j, \qquad
 # h_j := \frac{\partial L}{\partial \hat x_j} = g_j \gamma_j$$
 #
-# Now $x$. Split the forward into steps, each simple: $c = x - \mu$, then $v = \frac1n \sum c_j^2$, then
+# Now $x$. Split the forward pass into simple steps: $c = x - \mu$, then $v = \frac1n \sum c_j^2$, then
 # $s = (v + \varepsilon)^{-1/2}$, then $\hat x = c s$. Go through them backwards.
 #
-# **Step 1, $\hat x_j = c_j s$.** Each $c_j$ gets $h_j s$ from here. The number $s$ is used by every entry, so it collects:
-# $ds = \sum_k h_k c_k$.
+# **Step 1, $\hat x_j = c_j s$.** Each $c_j$ gets $h_j s$ from here. Every element uses the same $s$, so its
+# gradient is a sum: $ds = \sum_k h_k c_k$.
 #
-# **Step 2, $s = (v + \varepsilon)^{-1/2}$.** Its derivative is $-\frac12 (v + \varepsilon)^{-3/2} = -\frac12 s^3$. So
-# $dv = -\frac12 s^3 \sum_k h_k c_k$.
+# **Step 2, $s = (v + \varepsilon)^{-1/2}$.** Its derivative is
+# $-\frac12 (v + \varepsilon)^{-3/2} = -\frac12 s^3$. So $dv = -\frac12 s^3 \sum_k h_k c_k$.
 #
 # **Step 3, $v = \frac1n \sum c_j^2$.** $\partial v / \partial c_j = 2 c_j / n$. Together with step 1:
 #
 # $$dc_j = h_j s - \frac{s^3}{n} c_j \sum_k h_k c_k$$
 #
-# Replace $c$ by $\hat x / s$ in both places, and two of the three powers of $s$ cancel:
+# Replace both $c$ by $\hat x / s$, and two of the three powers of $s$ cancel:
 #
-# $$dc_j = s \left( h_j - \hat x_j \overline{h \hat x} \right), \qquad \overline{h \hat x} = \frac1n \sum_k h_k \hat x_k$$
+# $$dc_j = s \left( h_j - \hat x_j \overline{h \hat x} \right), \qquad
+# \overline{h \hat x} = \frac1n \sum_k h_k \hat x_k$$
 #
-# From here on a bar is the mean over the position's $n$ entries.
+# From here on a bar is the mean over the $n$ elements of the position.
 #
-# **Step 4, $c_j = x_j - \mu$.** $x_i$ is in its own $c_i$, and with $-\frac1n$ in every $c_j$: $dx_i = dc_i - \overline{dc}$.
-# The mean of $dc$ is $s(\bar h - \overline{\hat x} \overline{h \hat x})$, and $\overline{\hat x} = 0$. So
+# **Step 4, $c_j = x_j - \mu$.** $x_i$ occurs in its own $c_i$, and with factor $-\frac1n$ in every $c_j$:
+# $dx_i = dc_i - \overline{dc}$. The mean of $dc$ is $s(\bar h - \overline{\hat x} \overline{h \hat x})$, and
+# $\overline{\hat x} = 0$. So
 #
-# $$\boxed{ dx = s \left( h - \bar h - \hat x \overline{h \hat x} \right), \qquad s = \frac{1}{\sqrt{v + \varepsilon}} }$$
+# $$\boxed{ dx = s \left( h - \bar h - \hat x \overline{h \hat x} \right), \qquad
+# s = \frac{1}{\sqrt{v + \varepsilon}} }$$
 
 
 # %%
@@ -243,19 +261,20 @@ for g in ([1.0, 0, 0, 0], [0.0, 1, 0, 0]):
     print("g =", g, " dx =", layer_norm_backward(np.array([g]), one, np.ones(4))[0][0])
 
 # %% [markdown]
-# **Read the formula.** Three terms, three ways that $x_i$ has to the output: directly ($h$), through the mean ($-\bar h$),
-# through the variance ($-\hat x \overline{h \hat x}$).
+# **Read the formula.** It has three terms, for the three paths from $x_i$ to the output: directly ($h$),
+# through the mean ($-\bar h$), and through the variance ($-\hat x \overline{h \hat x}$).
 #
-# **By hand**, at x = (1, 0, 0, 0), where $\hat x$ = (1.7320, −0.5773, −0.5773, −0.5773) and $s$ = 2.3093. For $g$ = (0, 1, 0,
-# 0): $\bar h$ = 0.25, and $\overline{h \hat x}$ = −0.5773 / 4 = −0.1443. The second entry is 2.3093 · (1 − 0.25 − 0.5773 ·
-# 0.1443) = 2.3093 · 0.6667 = 1.5396. The third and fourth are 2.3093 · (−0.25 − 0.0833) = −0.7698. The first is 2.3093 ·
-# (−0.25 + 0.2500) = 0.
+# **By hand**, at x = (1, 0, 0, 0), where $\hat x$ = (1.7320, −0.5773, −0.5773, −0.5773) and $s$ = 2.3093. For
+# $g$ = (0, 1, 0, 0): $\bar h$ = 0.25, and $\overline{h \hat x}$ = −0.5773 / 4 = −0.1443. The second element
+# is 2.3093 · (1 − 0.25 − 0.5773 · 0.1443) = 2.3093 · 0.6667 = 1.5396. The third and fourth are 2.3093 ·
+# (−0.25 − 0.0833) = −0.7698. The first is 2.3093 · (−0.25 + 0.2500) = 0.
 #
-# For $g$ = (1, 0, 0, 0) all of $dx$ is nearly 0. That is right: to make the one bright entry brighter changes nothing,
-# because it is divided by a spread that grows with it.
+# For $g$ = (1, 0, 0, 0) all of $dx$ is nearly 0. That is right: a larger first element changes nothing,
+# because it is divided by a standard deviation that grows with it.
 #
-# In general: add a constant to all entries, or stretch them, and the output stays. So $dx$ can have no part along (1, 1, ...,
-# 1), and none along $\hat x$ but for $\varepsilon$. The formula takes exactly these two parts out of $h$.
+# In general the output does not change if you add a constant to all elements or scale them. So $dx$ has no
+# component along (1, 1, ..., 1), and, except for $\varepsilon$, none along $\hat x$. The formula removes
+# exactly these two components from $h$.
 
 # %%
 dx = layer_norm_backward(np.array([[0.0, 1, 0, 0]]), one, np.ones(4))[0][0]
@@ -271,24 +290,24 @@ assert np.abs(dx.sum(-1)).max() < 1e-14 and np.abs((dx * x).sum(-1)).max() < 1e-
 # %% [markdown]
 # ## Derivation 4: a whole block, in both orders
 #
-# Now put the pieces together. Write $f^*(g, x)$ for a backward: the gradient at the input of $f$, when $f$ was called with
-# $x$ and $g$ came back from its output.
+# Now put the pieces together. Write $f^*(g, x)$ for the backward function of $f$: the gradient at the input
+# of $f$, if $x$ is that input and $g$ the gradient at the output.
 #
-# **Post**, $y = \mathrm{norm}(u)$ with $u = x + f(x)$. The gradient passes the norm first, $du = \mathrm{norm}^*(g, u)$. Then
-# $u$ has two summands, and both get $du$:
+# **Post**, $y = \mathrm{norm}(u)$ with $u = x + f(x)$. The gradient goes through the norm first,
+# $du = \mathrm{norm}^*(g, u)$. Then $u$ has two summands, and both get $du$:
 #
 # $$dx = du + f^*(du, x)$$
 #
-# **Pre**, $y = x + f(z)$ with $z = \mathrm{norm}(x)$. Both summands of $y$ get $g$. The one through the sublayer comes back as
-# $dz = f^*(g, z)$ and then passes the norm:
+# **Pre**, $y = x + f(z)$ with $z = \mathrm{norm}(x)$. Both summands of $y$ get $g$. On the path through the
+# sublayer it becomes $dz = f^*(g, z)$ and then goes through the norm:
 #
 # $$dx = g + \mathrm{norm}^*(dz, x)$$
 #
-# Compare the first terms. In pre-norm it is $g$ itself: through a hundred blocks, $g$ arrives. In post-norm it is $du$: every
-# block's norm has worked on it, on the way around as well.
+# Compare the first terms. In pre-norm it is $g$ itself: $g$ arrives unchanged after a hundred blocks. In
+# post-norm it is $du$: the norm of every block has changed it, even on the path around.
 
 # %%
-f, f_back = np.tanh, lambda g, x: g * (1 - np.tanh(x) ** 2)  # a sublayer that is quickly differentiated
+f, f_back = np.tanh, lambda g, x: g * (1 - np.tanh(x) ** 2)  # a sublayer with a simple derivative
 ones, zeros = np.ones(4), np.zeros(4)
 norm, norm_back = lambda x: layer_norm(x, ones, zeros), lambda g, x: layer_norm_backward(g, x, ones)[0]
 
@@ -305,16 +324,19 @@ def pre_backward(g, x):
 x = rng.standard_normal((3, 4))
 assert gradcheck((lambda x: norm(x + f(x)), post_backward), [x])
 assert gradcheck((lambda x: x + f(norm(x)), pre_backward), [x])
-print("post- and pre-norm blocks: right in every entry")
+print("post- and pre-norm blocks: every element is right")
 
 # %% [markdown]
 # ## The same in minigrad
 #
-# - `models/blocks.py`: `FeedForward`, `Residual` (one argument, `norm="post"` or `"pre"`), `EncoderLayer`, `DecoderLayer`
-# - `minigrad/functional/layers.py`: `normalized`, layer norm as five lines of tensor operations; it differentiates by itself
-# - `minigrad/kernels/layers.py`: `layer_norm_backward`, the boxed formula, faster; a test holds the two equal
+# - `models/blocks.py`: `FeedForward`, `Residual` (one argument, `norm="post"` or `"pre"`), `EncoderLayer`,
+#   `DecoderLayer`
+# - `minigrad/functional/layers.py`: `normalized`, layer norm as five lines of tensor ops; the engine derives
+#   its gradient
+# - `minigrad/kernels/layers.py`: `layer_norm_backward`, the boxed formula, which is faster; a test makes sure
+#   that both are equal
 #
-# minigrad's `Linear` keeps its weight as PyTorch does, (out, in): what is $W_1$ here is `linear1.weight.T` there.
+# minigrad's `Linear` has the weight layout of PyTorch, (out, in): $W_1$ here is `linear1.weight.T` there.
 
 # %%
 x = rng.standard_normal((2, 5, 8))
@@ -326,7 +348,7 @@ assert np.allclose(norm(mg.tensor(x)).data, layer_norm(x, np.ones(8), np.zeros(8
 print(block, "\n", norm, "\n", Residual(8, norm="pre"), sep="")
 
 # %% [markdown]
-# A whole encoder layer is two residual blocks, and you have now written all that it is made of:
+# A whole encoder layer is two residual blocks, and you have now written all of its parts:
 
 # %%
 layer, t = EncoderLayer(8, num_heads=2, d_ff=32, norm="post").double(), mg.tensor(x)
@@ -337,14 +359,16 @@ assert np.array_equal(layer(t).data, step2.data)
 alone = layer.feed_forward(t[:, 2:3]).data  # the third position, by itself
 assert np.allclose(layer.feed_forward(t).data[:, 2:3], alone, atol=1e-14)
 print(
-    "an encoder layer is norm(x + attention(x)), then norm(x + feed_forward(x)); the second treats each position alone"
+    "an encoder layer is norm(x + attention(x)), then norm(x + feed_forward(x)), which treats each position "
+    "separately"
 )
 
 # %% [markdown]
 # ## Gradient check
 #
-# What we derived, against finite differences. The checker takes a forward and a backward in plain NumPy, and a random `g`. A
-# constant `g` would be a bad choice: with $\gamma = 1$ it makes $dx = 0$, and a backward that always returns zeros would pass.
+# We check the derived formulas against finite differences. The checker takes a forward and a backward
+# function in plain NumPy, and uses a random `g`. A constant `g` would be a bad choice: with $\gamma = 1$ it
+# makes $dx = 0$, and a backward function that always returns zeros would pass.
 
 # %%
 x, gamma, beta = rng.standard_normal((2, 3, 4)), rng.standard_normal(4), rng.standard_normal(4)
@@ -352,10 +376,11 @@ assert gradcheck((layer_norm, lambda g, x, gamma, beta: layer_norm_backward(g, x
 
 weights = [rng.standard_normal(shape) for shape in ((4, 6), (6,), (6, 4), (4,))]
 assert gradcheck((feed_forward, feed_forward_backward), [x, *weights])
-print("feed-forward and layer norm: right in every entry")
+print("feed-forward and layer norm: every element is right")
 
 # %% [markdown]
-# **A program that breaks.** The mistake nearly everybody makes first is to treat $\mu$ and $v$ as constants: $dx = h s$.
+# **A program that breaks.** Nearly everybody first makes the mistake of treating $\mu$ and $v$ as constants:
+# $dx = h s$.
 
 
 # %%
@@ -375,8 +400,8 @@ else:
 # %% [markdown]
 # ## Post-norm or pre-norm?
 #
-# This is what learners ask most about these blocks, so we measure. Eighteen encoder layers, before any training: how large is
-# the loss's gradient at the weights of each layer?
+# Learners ask this most often about these blocks, so we measure it. In eighteen encoder layers, before any
+# training: how large is the gradient of the loss at the weights of each layer?
 
 # %%
 picture, (by_layer, last) = figures.drawn(figures.gradient_by_depth)
@@ -386,29 +411,33 @@ for kind, share in reached.items():
 assert reached["none"] < 1e-4 and 0.3 < reached["post"] < 1 and 2 < reached["pre"] < 5
 show(
     picture,
-    "The gradient at each of 18 layers: without residuals it falls to less than 1e-4, with them it stays level",
+    "The gradient at each of 18 layers: without residuals it falls to less than 1e-4, with them it stays "
+    "about equal",
 )
 
 # %% [markdown]
-# Left: without residuals (and norms) the first layer gets less than a ten-thousandth of what the last one gets. With them, in
-# either order, it is level to within a factor of about three.
+# Left: without residual connections (and norms) the gradient of the first layer is less than a ten-thousandth
+# of that of the last. With them, in either order, the gradients of all layers are equal to within a factor of
+# about three.
 #
-# Right: the last layer alone, in stacks of 2 to 32 layers. In post-norm its gradient stays as large however deep the stack;
-# in pre-norm it falls about as $1/\sqrt{L}$, because in a deep pre-norm stack each sublayer is one summand of many. Xiong et
-# al. (2020, theorem 1) prove both under simplifying assumptions. Their conclusion: post-norm's large gradients at the start
-# are why it needs a warm-up of the learning rate, and pre-norm trains without.
+# Right: the gradient of the last layer alone, in stacks of 2 to 32 layers. In post-norm it does not depend on
+# the depth. In pre-norm it falls about as $1/\sqrt{L}$, because in a deep pre-norm stack each sublayer is one
+# summand of many. Xiong et al. (2020, theorem 1) prove both under simplifying assumptions. They conclude that
+# post-norm needs a warm-up of the learning rate because of its large gradients at the start, and that
+# pre-norm trains without.
 #
 # | | post (2017) | pre (GPT-2 and most since) |
 # | --- | --- | --- |
 # | formula | norm(x + f(x)) | x + f(norm(x)) |
-# | the way around | passes a norm in every block | free from end to end |
-# | at the end of the stack | already normed | **needs one more norm** |
+# | the path around | has a norm in every block | has no norm |
+# | at the end of the stack | already normalized | **needs one more norm** |
 # | deep, without warm-up | often fails | trains |
 
 # %% [markdown]
-# The size of the numbers themselves can be measured too. Two small functions of `tutorials/measurements.py`, with which the picture was
-# made, help: `normal(name, 8, 16, 64)` draws 8 sequences of 16 vectors of 64 standard normal numbers, the same at every call
-# with this name; `encoder(18, 64, kind)` is a list of 18 new encoder layers with $d_{model} = 64$, in the order `kind`.
+# You can also measure how large the vectors themselves are. The picture was made with two small functions of
+# `tutorials/measurements.py`. `normal(name, 8, 16, 64)` draws 8 sequences of 16 vectors with 64 standard
+# normal elements, the same at every call with this name. `encoder(18, 64, kind)` is a list of 18 new encoder
+# layers with $d_{model} = 64$, in the order `kind`.
 
 # %%
 for kind in ("post", "pre"):
@@ -419,25 +448,27 @@ for kind in ("post", "pre"):
             y = layer(y)
             sizes.append(float(y.data.std()))
     print(
-        f"{kind:4s} spread of the numbers after layer 1, 6, 12, 18:",
+        f"{kind:4s} standard deviation after layer 1, 6, 12, 18:",
         [round(sizes[i], 2) for i in (0, 5, 11, 17)],
     )
 assert sizes[-1] > 3 and sizes == sorted(sizes)
 
 # %% [markdown]
-# In pre-norm the stream $x$ grows from layer to layer, since every layer adds and nobody divides. Each sublayer reads it
-# normed, so they do not mind; but whoever reads the *end* of the stack must norm it once more. To forget that last norm is a
-# pre-norm pitfall: logits come out several times too large.
+# In pre-norm the stream $x$ (the vectors on the path around all sublayers) grows from layer to layer, since
+# every layer adds and none divides. This does not matter to the sublayers, because each has a norm at its
+# input. But the output of the *last* layer needs one more norm. Forgetting it is a pitfall of pre-norm: the
+# logits (the scores before the softmax) are several times too large.
 
 # %% [markdown]
 # ## RMSNorm, GELU, SwiGLU in short
 #
-# **RMSNorm** (Zhang and Sennrich 2019) does not take off the mean, and has no $\beta$:
+# **RMSNorm** (root mean square norm, Zhang and Sennrich 2019) does not subtract the mean, and has no $\beta$:
 #
-# $$s = \frac{1}{\sqrt{\frac1n \sum_j x_j^2 + \varepsilon}}, \qquad \hat x = s x, \qquad y = \gamma \odot \hat x, \qquad
-# dx = s (h - \hat x \overline{h \hat x})$$
+# $$s = \frac{1}{\sqrt{\frac1n \sum_j x_j^2 + \varepsilon}}, \qquad \hat x = s x, \qquad
+# y = \gamma \odot \hat x, \qquad dx = s (h - \hat x \overline{h \hat x})$$
 #
-# The derivation is the one above without step 4: $-\bar h$ came from the mean, and is gone with it. Llama uses this norm.
+# The derivation is the one above without step 4: the term $-\bar h$ came from the mean, so it is absent here.
+# Llama uses this norm.
 
 
 # %%
@@ -461,12 +492,14 @@ print(
 )
 
 # %% [markdown]
-# **GELU** (Hendrycks and Gimpel 2016) replaces the ReLU by $x \Phi(x)$, with $\Phi$ the normal distribution function: nearly
-# 0 for very negative $x$, nearly $x$ for large ones, smooth between, so no unit is ever quite off. BERT and GPT-2 use it.
+# **GELU** (Gaussian error linear unit, Hendrycks and Gimpel 2016) replaces the ReLU by $x \Phi(x)$, where
+# $\Phi$ is the normal distribution function. It is nearly 0 for very negative $x$, nearly $x$ for large $x$,
+# and smooth between, so no unit is ever completely off. BERT and GPT-2 use it.
 #
-# **SwiGLU** (Shazeer 2020) has two first maps: one is a gate for the other, $(\mathrm{silu}(x W_g) \odot x W_u) W_d$ with
-# $\mathrm{silu}(a) = a / (1 + e^{-a})$. It has three matrices instead of two, so $d_{ff}$ is taken as 2/3 of what it was and
-# the number of weights stays. Llama uses it. Shazeer gives measurements and no explanation of why it is better.
+# **SwiGLU** (Shazeer 2020) has two first linear maps, and one is a gate (a factor) for the other:
+# $(\mathrm{silu}(x W_g) \odot x W_u) W_d$ with $\mathrm{silu}(a) = a / (1 + e^{-a})$. It has three matrices
+# instead of two, so $d_{ff}$ is reduced to 2/3, and the number of weights stays the same. Llama uses it.
+# Shazeer gives measurements and no explanation of why it is better.
 
 # %%
 at = mg.tensor([-3.0, -1.0, 0.0, 1.0, 3.0])
@@ -479,13 +512,14 @@ assert np.allclose(F.silu(at).data, [-0.1423, -0.2689, 0, 0.7311, 2.8577], atol=
 # %% [markdown]
 # ## Edge cases
 #
-# 1. **All entries equal.** The variance is 0; $\varepsilon$ decides. The output is $\beta$; the gradient is finite but up to
-#    $1/\sqrt{10^{-5}} = 316$ times larger than usual.
-# 2. **$\varepsilon$ outside the root** looks harmless forward, and is not backward: there the derivative of the root,
-#    $1/(2\sqrt v)$, is infinite at $v = 0$.
-# 3. **$d_{model} = 1$.** Each entry is its own mean: the output is $\beta$ whatever comes in, and no gradient passes.
-# 4. **One example** works as well as a batch. Layer norm never looks across examples, so training and evaluation do the same
-#    (batch norm does not have this).
+# 1. **All elements equal.** The variance is 0, so only $\varepsilon$ is left under the root. The output is
+#    $\beta$; the gradient is finite but up to $1/\sqrt{10^{-5}} = 316$ times larger than usual.
+# 2. **$\varepsilon$ outside the root** looks harmless in the forward pass, but not in the backward pass: the
+#    derivative of the root, $1/(2\sqrt v)$, is infinite at $v = 0$.
+# 3. **$d_{model} = 1$.** Each element is its own mean: the output is $\beta$ whatever the input, and no
+#    gradient passes.
+# 4. **One example** works as well as a batch. Layer norm computes nothing across examples, so it is the same
+#    in training and evaluation (unlike batch norm).
 
 # %%
 flat = np.full((1, 4), 7.0)
@@ -495,19 +529,23 @@ assert np.allclose(dx[0, 0], 0.75 / np.sqrt(1e-5)) and round(1 / np.sqrt(1e-5)) 
 assert (layer_norm(rng.standard_normal((3, 1)), np.ones(1), np.zeros(1)) == 0).all()
 
 with np.errstate(divide="ignore", invalid="ignore"):  # eps outside: 1 / sqrt(0) times 0
-    print("eps outside the root, the variance's share of dx there:", -flat.var() / (2 * np.sqrt(flat.var())))
+    print("eps outside the root, the variance's term in dx there:", -flat.var() / (2 * np.sqrt(flat.var())))
 
 # %% [markdown]
 # ## Pitfalls
 #
-# - **The variance of $n-1$.** [1, 0, 0, 0] must give 1.7320. If it gives 1.5, that is it.
-# - **keepdims forgotten.** `x - x.mean(-1)` for x of shape (4, 4) does not crash: it takes the mean of position $j$ off
-#   *feature* $j$.
-# - **`x += f(x)`.** In place, it overwrites what the sublayer's backward must read, and what the caller still holds.
-# - **Dropout on the wrong side.** It acts on the sublayer's output before the addition, never on the way around.
-# - **ReLU units that are off for every input** get no gradient and stay off. Watch the share of zeros in the hidden layer.
-# - **Weight decay on $\gamma$ and $\beta$** pulls $\gamma$ to 0, where it should be about 1. Usual recipes leave out all
-#   vectors.
+# - **The variance with $n-1$.** The first element for [1, 0, 0, 0] must be 1.7320. If it is 1.5, you divide
+#   by $n-1$.
+# - **keepdims forgotten.** `x - x.mean(-1)` for x of shape (4, 4) raises no error: it subtracts the mean of
+#   position $j$ from *feature* $j$.
+# - **`x += f(x)`.** In place, it overwrites the $x$ that the sublayer's backward pass and the caller still
+#   need.
+# - **Dropout on the wrong side.** Dropout acts on the sublayer's output before the addition, never on the
+#   path around.
+# - **ReLU units that are off for every input** get no gradient and stay off. Watch the fraction of zeros in
+#   the hidden layer.
+# - **Weight decay on $\gamma$ and $\beta$** pulls $\gamma$ to 0, but it should be about 1. Usual recipes
+#   exclude all vectors from weight decay.
 
 # %%
 square = np.arange(16.0).reshape(4, 4) ** 1.5
@@ -526,8 +564,8 @@ assert np.abs(wrong.mean(-1)).max() > 1 > np.abs(right.mean(-1)).max()
 #
 # <details><summary>Answer</summary>
 #
-# The mean is 5, the centred vector (−3, −1, 1, 3). The variance is (9 + 1 + 1 + 9) / 4 = 5, its root 2.2361. So the result is
-# (−1.3416, −0.4472, 0.4472, 1.3416).
+# The mean is 5, and the centred vector is (−3, −1, 1, 3). The variance is (9 + 1 + 1 + 9) / 4 = 5, its root
+# 2.2361. So the result is (−1.3416, −0.4472, 0.4472, 1.3416).
 #
 # </details>
 
@@ -539,13 +577,14 @@ assert np.allclose(q1, [-1.3416, -0.4472, 0.4472, 1.3416], atol=5e-5)
 # %% [markdown]
 # ### Q2. Where are the weights of an encoder layer?
 #
-# Count those of the feed-forward and of the attention, for $d_{model} = 512$ and $d_{ff} = 2048$, all with biases.
+# Count the weights of the feed-forward network and of the attention, for $d_{model} = 512$ and
+# $d_{ff} = 2048$, with biases.
 #
 # <details><summary>Answer</summary>
 #
-# Feed-forward: 2 · 512 · 2048 weights and 2048 + 512 biases, 2,099,712. Attention: four matrices of 512 · 512 and four biases
-# of 512, 1,050,624. The two norms have 2 · 512 each, 2,048 together. So two thirds of the layer's 3,152,384 weights are in
-# the feed-forward.
+# Feed-forward: 2 · 512 · 2048 weights and 2048 + 512 biases, 2,099,712. Attention: four matrices of 512 · 512
+# and four biases of 512, 1,050,624. The two norms have 2 · 512 each, 2,048 together. So two thirds of the
+# layer's 3,152,384 weights are in the feed-forward network.
 #
 # </details>
 
@@ -558,15 +597,17 @@ assert count["feed_forward"] == 2_099_712 and count["self_attention"] == 1_050_6
 assert round(count["feed_forward"] / total, 2) == 0.67
 
 # %% [markdown]
-# ### Q3. You replace x by 3x + 10 at the input of a layer norm. What happens to the output, and to the gradient at the norm's own input?
+# ### Q3. At a layer norm's input x becomes 3x + 10. What happens to the output, and to the gradient there?
 #
 # <details><summary>Answer</summary>
 #
-# Call the norm's input $u$: it was $x$, and is now $3x + 10$. The output stays, but for the tiny effect of $\varepsilon$. The
-# gradient at $u$, $\partial L/\partial u$, becomes a third: $u$ has to move three times as far for the same change of the
-# output. A norm thus makes the gradient smaller where its input is larger, which is how it keeps growing streams in check.
+# Let $u$ be the norm's input: it was $x$, and is now $3x + 10$. The output stays the same, except for the
+# tiny effect of $\varepsilon$. The gradient at $u$, $\partial L/\partial u$, becomes a third: $u$ has to
+# change three times as much for the same change of the output. So a norm makes the gradient smaller where its
+# input is larger, and this limits growing streams.
 #
-# (The gradient at $x$ stays: $u = 3x + 10$ multiplies by 3 on the way back, and 3 times a third is 1.)
+# (The gradient at $x$ stays the same: $u = 3x + 10$ multiplies it by 3 in the backward pass, and 3 times a
+# third is 1.)
 #
 # </details>
 
@@ -579,13 +620,14 @@ print("largest gradient at the norm's input, before and after:", *[f"{abs(d).max
 assert np.allclose(at_u[1], at_u[0] / 3, atol=1e-4) and np.allclose(3 * at_u[1], at_u[0], atol=1e-4)
 
 # %% [markdown]
-# ### Q4. A layer norm with $d_{model} = 2$ follows a block. What can come out of it?
+# ### Q4. A layer norm with $d_{model} = 2$ follows a block. Which outputs are possible?
 #
 # <details><summary>Answer</summary>
 #
-# With $\gamma = 1$, $\beta = 0$, only (1, −1) and (−1, 1), nearly, and (0, 0) for equal entries: two centred numbers are
-# $(d, -d)$, and dividing by $|d|$ leaves the sign. Of $n$ numbers, two are used up: the vector lies in the $n-1$ dimensions
-# of mean 0, on a sphere of radius $\sqrt n$. With 512 you do not notice.
+# With $\gamma = 1$, $\beta = 0$, only (nearly) (1, −1) and (−1, 1), and (0, 0) for equal elements: two
+# centred numbers are $(d, -d)$, and dividing by $|d|$ leaves the sign. Of $n$ degrees of freedom the norm
+# removes two: the vector lies in the $n-1$ dimensions of mean 0, on a sphere of radius $\sqrt n$. With 512
+# dimensions this does not matter.
 #
 # </details>
 
@@ -601,15 +643,17 @@ assert np.allclose(lengths, np.sqrt(512), atol=1e-3)
 #
 # <details><summary>Answer</summary>
 #
-# *Gradient flow.* Around each sublayer the gradient has a way on which nothing multiplies it. In the picture above the first
-# of 18 layers gets less than 1e-4 of the last one's gradient without residuals, and 0.6 (post) and 3.2 (pre) of it with them.
+# *Gradient flow.* Around each sublayer the gradient has a path on which nothing multiplies it. In the picture
+# above the gradient of the first of 18 layers is less than 1e-4 of that of the last without residual
+# connections, and 0.6 (post) and 3.2 (pre) times that of the last with them.
 #
-# *Information.* What a sublayer does not change stays, so it has only to learn a difference. This can be measured: attention
-# before training is nearly a plain mean, so without residuals all tokens of a sequence become alike: after three layers the
-# cosine between two tokens is 1.00. In pre-norm it is 0.81 after all 18.
+# *Information.* A sublayer only has to learn a difference, because the rest of its input stays. You can
+# measure this: attention before training is nearly a plain mean, so without residual connections all tokens
+# of a sequence become similar: after three layers the cosine between two tokens is 1.00. In pre-norm it is
+# 0.81 after all 18.
 #
-# One word of care: a residual does not *guarantee* it. In post-norm every norm shrinks the old part along with the new, and
-# before training the tokens of 18 layers are alike there too (1.00).
+# A residual connection does not *guarantee* this. In post-norm every norm shrinks the old part together with
+# the new, and before training the tokens after 18 layers are similar there too (1.00).
 #
 # </details>
 
@@ -638,8 +682,8 @@ assert reached["none"] < 1e-4 and round(reached["post"], 1) == 0.6 and round(rea
 #
 # <details><summary>Answer</summary>
 #
-# Two matrices of 512 · 2048 are 2,097,152 weights. Three matrices of 512 · $d$ are 1536 $d$. So $d$ = 1365.33, two thirds of
-# 2048. One takes a round number near it.
+# Two matrices of 512 · 2048 have 2,097,152 weights. Three matrices of 512 · $d$ have 1536 $d$. So $d$ =
+# 1365.33, two thirds of 2048. In practice $d$ is a round number near this.
 #
 # </details>
 
@@ -651,15 +695,16 @@ assert np.isclose(2_097_152 / (3 * 512), 2 / 3 * 2048) and round(2_097_152 / 153
 # %% [markdown]
 # ### Q7. How fast does the stream of a pre-norm stack grow?
 #
-# Before training, each of $L$ blocks adds numbers of variance 1 that have nothing to do with $x$, which begins with variance
-# 1 itself. How large is the spread at the end, and how does the share of one block in the whole fall with $L$?
+# Before training, each of $L$ blocks adds elements of variance 1 that are independent of $x$; $x$ has
+# variance 1 at the beginning. What is the standard deviation at the end, and how does the fraction of one
+# block in it fall with $L$?
 #
 # <details><summary>Answer</summary>
 #
-# Variances of unrelated numbers add: from 1 to $1 + L$, so the spread is $\sqrt{1 + L}$: 4.36 after 18 blocks. One block's
-# part has spread 1 of $\sqrt{1 + L}$. After the last norm the weights of a block therefore matter as $1/\sqrt{1+L}$, which is
-# the fall in the right half of the picture. (In a real stack the sublayers' outputs are smaller and not quite unrelated;
-# there we measured about 4 after 18 layers.)
+# Variances of independent numbers add up: from 1 to $1 + L$, so the standard deviation is $\sqrt{1 + L}$:
+# 4.36 after 18 blocks. That of one block's part is 1. So after the last norm the weights of a block matter as
+# $1/\sqrt{1+L}$, which is the fall in the right half of the picture. (In a real stack the sublayers' outputs
+# are smaller and not quite independent; there we measured about 4 after 18 layers.)
 #
 # </details>
 
@@ -674,25 +719,29 @@ assert round(sizes[-1]) == 4
 # %% [markdown]
 # ## What was left out
 #
-# - **Dropout** in the blocks: on each sublayer's output, on the attention weights, and in minigrad inside the feed-forward too.
-# - **Initialisation by depth**: GPT-2 scales the last matrix of each sublayer by $1/\sqrt{2L}$ (for $L$ layers), so that the
-#   stream does not grow at the start. Lesson 14 does it.
-# - **Mixtures of experts**: many feed-forwards of which each token uses few.
-# - **Why two layers and this width?** There is no theory that gives $d_{ff} = 4 d_{model}$; it was found to work.
+# - **Dropout** in the blocks (setting random elements to 0 in training): on each sublayer's output, on the
+#   attention weights, and in minigrad inside the feed-forward network too.
+# - **Initialization by depth**: GPT-2 scales the last matrix of each sublayer by $1/\sqrt{2L}$ (for $L$
+#   layers), so that the stream does not grow at the start. Lesson 14 does it.
+# - **Mixtures of experts**: many feed-forward networks, and each token uses few of them.
+# - **Why two layers and this width?** There is no theory that gives $d_{ff} = 4 d_{model}$; it was found to
+#   work.
 #
 # ## Sources
 #
 # - Vaswani et al. 2017, *Attention Is All You Need*: section 3.1 (residual and norm), 3.3 (equation 2)
-# - He et al. 2016, *Deep Residual Learning for Image Recognition* and *Identity Mappings in Deep Residual Networks* (the free
-#   way around)
-# - Ba, Kiros and Hinton 2016, *Layer Normalization*; Zhang and Sennrich 2019, *Root Mean Square Layer Normalization*
+# - He et al. 2016, *Deep Residual Learning for Image Recognition* and *Identity Mappings in Deep Residual
+#   Networks* (the path around without changes)
+# - Ba, Kiros and Hinton 2016, *Layer Normalization*; Zhang and Sennrich 2019, *Root Mean Square Layer
+#   Normalization*
 # - Xiong et al. 2020, *On Layer Normalization in the Transformer Architecture*
-# - Hendrycks and Gimpel 2016, *Gaussian Error Linear Units*; Shazeer 2020, *GLU Variants Improve Transformer*, equation 6
+# - Hendrycks and Gimpel 2016, *Gaussian Error Linear Units*; Shazeer 2020, *GLU Variants Improve
+#   Transformer*, equation 6
 #
 # ## Exercises
 #
-# You will write `feed_forward` and its backward, `layer_norm` and its backward, `rms_norm` and its backward, and a residual
-# block in both orders with its backward. Start with
+# You will write `feed_forward`, `layer_norm`, `rms_norm` and a residual block in both orders, each with its
+# backward pass. Start with
 #
 #     python -m tutorials start 12
 #
