@@ -325,7 +325,7 @@ def _(my, rng):
     return my.spectral_radius(0.9 * np.array([[0.0, -1.0], [1.0, 0.0]]))
 
 
-@radius.check("small eigenvalues, large entries")
+@radius.check("small eigenvalues, large elements")
 def _(my, rng):
     return my.spectral_radius(np.array([[0.5, 10.0], [0.0, 0.5]]))
 

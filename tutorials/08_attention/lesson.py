@@ -331,7 +331,7 @@ assert stable(raw).max() > 0.999 and np.isnan(naive(5000 * raw / 32)).any() and 
 # %% [markdown]
 # ### By hand, on the worked example
 #
-# Let the loss be the first entry of the first output row, $L = O_{11} = 0.6163$. Then $G$ is 1 in its top
+# Let the loss be the first element of the first output row, $L = O_{11} = 0.6163$. Then $G$ is 1 in its top
 # left corner and 0 elsewhere, and only the first query matters.
 #
 # - $dP_1 = G_1 V^\top$ is the first column of $V$: $(1, 1, 0)$.

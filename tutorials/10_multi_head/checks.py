@@ -461,7 +461,7 @@ def _(my, rng):
     wide = rng.standard_normal((2, 4, 8))
     return {
         "all share one": my.grouped_query_attention(x, W_Q, W_K, W_V, W_O, 4, 1),
-        "none shares": my.grouped_query_attention(x, W_Q, *wide, W_O, 4, 4),
+        "no heads share": my.grouped_query_attention(x, W_Q, *wide, W_O, 4, 4),
     }
 
 

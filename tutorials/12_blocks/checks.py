@@ -253,7 +253,7 @@ def _(my, rng):
     return my.layer_norm(np.full((2, 3), 7.0), np.ones(3), np.array([1.0, 2.0, 3.0]))
 
 
-@layer_norm.check("numbers near a million, which differ by about 1")
+@layer_norm.check("elements near a million, which differ by about 1")
 def _(my, rng):
     return my.layer_norm(1e6 + rng.standard_normal((4, 5)), np.ones(5), np.zeros(5))
 
