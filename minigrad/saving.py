@@ -12,8 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-# the version of config.json; increased when an older minigrad would misread a new one
-CONFIG_VERSION = 1
 MOST_JSON = 1 << 26  # bytes of a settings file: a vocabulary of 50,000 merges takes one hundredth of it
 UNFINISHED = ".part"  # the suffix of a file that is not complete yet
 

@@ -1,1 +1,1 @@
-"""What the doors (python -m minigrad.X) share: their options, their files of settings, and errors in one sentence."""
+"""Code shared by the commands (python -m minigrad.X): options, settings files, errors in one line."""

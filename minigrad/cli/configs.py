@@ -1,5 +1,5 @@
-"""A run's recipe and settings as TOML: every run writes the file that repeats it, --config reads one. Knows files and names of options;
-what a setting means and may be, the command line and the recipe say.
+"""Recipe and settings of a run as TOML: every run writes the file that repeats it, and --config reads one.
+The values are checked later, by the command line and the recipe.
 
     recipe = "dates"
     seed = 3
@@ -19,7 +19,7 @@ from minigrad.training.recipe import GENERAL, UsageError
 
 
 def write(folder, recipe, config):
-    """Write the file that repeats a run; settings that are None, which TOML does not know, are left to the defaults."""
+    """Write the file that repeats a run. Settings that are None, which TOML lacks, take their defaults."""
     known, when = {**GENERAL, **recipe.defaults}, config["saving"]
     table = {
         **{name: config[name] for name in ("recipe", "seed", "threads", "share")},
@@ -30,12 +30,12 @@ def write(folder, recipe, config):
         "settings": {name: value for name, value in config["settings"].items() if name in known},
     }
     command = f"python -m minigrad.train --config {folder.repeat.name}"
-    text = f"# To repeat this run: {command}; what else stands on the command line wins.\n{toml(table)}"
+    text = f"# To repeat this run: {command}; other options on the command line override it.\n{toml(table)}"
     saving.write_bytes(folder.repeat, text.encode(errors="replace"))
 
 
 def toml(table):
-    """A dict of texts, numbers, truth values and, at its end, dicts of such, as TOML; None is left out."""
+    """Format a dict of strings, numbers, booleans and, at its end, dicts as TOML. None is left out."""
     own = {key: value for key, value in table.items() if not isinstance(value, dict)}
     lines = [f"{_key(key)} = {_value(value)}\n" for key, value in own.items() if value is not None]
     return "".join(lines) + "".join(
@@ -50,34 +50,26 @@ def _key(key):
 def _value(value):
     if isinstance(value, str):
         return _text(value)
-    return (
-        str(value).lower()
-        if isinstance(value, bool)
-        else str(int(value))
-        if isinstance(value, numbers.Integral)
-        else repr(float(value))
-    )
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, numbers.Integral) else repr(float(value))
 
 
 def _text(text):
-    """A basic string: everything but quotes, backslashes and control characters stands for itself."""
-    return (
-        '"'
-        + "".join(
-            f"\\u{ord(c):04X}" if ord(c) < 32 or ord(c) == 127 else f"\\{c}" if c in '"\\' else c
-            for c in text
-        )
-        + '"'
+    """Quote a string as TOML's basic string: quotes, backslashes and control characters are escaped."""
+    escaped = (
+        f"\\u{ord(c):04X}" if ord(c) < 32 or ord(c) == 127 else f"\\{c}" if c in '"\\' else c for c in text
     )
+    return f'"{"".join(escaped)}"'
 
 
 # ---------------------------------------------------------------- reading
 
 
 def read(path):
-    """What a TOML file holds; a FileProblem for what is none."""
+    """Read a TOML file. Raises FileProblem if it is missing or not TOML."""
     try:
-        # a mark that some editors put first
+        # U+FEFF: the byte order mark of some editors
         return tomllib.loads(saving.load_text(path).removeprefix("\ufeff"))
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, saving.FileProblem):
@@ -86,40 +78,40 @@ def read(path):
 
 
 def arguments(path, top, options):
-    """(the recipe or None, the words of a command line that say the rest) of a file.
+    """Convert a file to (recipe or None, words of an equivalent command line).
 
-    top   the keys that may stand outside of [settings]        options   the settings that have an option of their own
+    top   keys allowed outside of [settings]        options   settings that have an option of their own
     """
     config = read(path)
     settings = config.pop("settings", {})
     if not isinstance(settings, dict):
         raise UsageError(
-            f"{path}: settings must be a table, [settings], with a line for each; got {settings!r}."
+            f"{path}: settings must be a table, [settings], with one setting per line; got {settings!r}."
         )
     for key in config:
         if key.replace("-", "_") not in top:
-            place = (
+            hint = (
                 f"; {key} is a setting of a recipe and belongs below [settings]"
                 if key.replace("-", "_") in {*options, *GENERAL}
                 else did_you_mean(key, [*top, "settings"])
             )
             raise UsageError(
-                f"{path}: there is no key {key!r} outside of [settings]{place}. There are {', '.join(top)}."
+                f"{path}: there is no key {key!r} outside of [settings]{hint}. The keys are {', '.join(top)}."
             )
     if misplaced := [key for key in settings if key in top]:
         raise UsageError(
-            f"{path}: {', '.join(misplaced)} is no setting of a recipe and belongs above [settings]."
+            f"{path}: {', '.join(misplaced)} is not a setting of a recipe and belongs above [settings]."
         )
     recipe = config.pop("recipe", None)
     if not isinstance(recipe, str | None):
         raise UsageError(
-            f"{path}: recipe must be a text, the name of a recipe or a file of your own; got {recipe!r}."
+            f"{path}: recipe must be a string, the name of a recipe or a file of your own; got {recipe!r}."
         )
     if twice := [
         key for key in (*config, *settings) if "-" in key and key.replace("-", "_") in {**config, **settings}
     ]:
         raise UsageError(
-            f"{path}: {twice[0]} and {twice[0].replace('-', '_')} are the same setting; leave out one of them."
+            f"{path}: {twice[0]} and {twice[0].replace('-', '_')} are the same setting; leave out one."
         )
     given = [(key.replace("-", "_"), value) for key, value in (*config.items(), *settings.items())]
     return recipe, [
@@ -128,11 +120,14 @@ def arguments(path, top, options):
 
 
 def _words(path, key, value, has_option):
-    """The words for one setting. A value must be a text, a number or a truth value; which of them, is looked at where it is used."""
+    """Convert one setting to words of a command line. Raises UsageError unless the value is a string, number
+    or boolean; the type that the setting needs is checked later."""
     if not isinstance(value, (str, int, float)):
-        raise UsageError(f"{path}: {key} must be a text, a number, true or false; got {value!r}.")
+        raise UsageError(f"{path}: {key} must be a string, a number, true or false; got {value!r}.")
     if isinstance(value, str) and "\0" in value:
-        raise UsageError(f"{path}: {key} holds a character that no text or name of a file can, \\u0000.")
+        raise UsageError(
+            f"{path}: {key} holds the character \\u0000, which is not allowed in settings and file names."
+        )
     if key == "tensorboard":
         if not isinstance(value, bool):
             raise UsageError(f"{path}: tensorboard must be true or false; got {value!r}.")

@@ -1,4 +1,4 @@
-"""The command line of minigrad.train: a table of its options, and the Plan that they add up to. Knows no recipes and no runs."""
+"""The command line of minigrad.train: the table of its options, and the Plan parsed from them."""
 
 import argparse
 from dataclasses import dataclass, fields
@@ -11,24 +11,26 @@ examples:
   python -m minigrad.train                          learn to read dates, in about a minute
   python -m minigrad.train dates --norm pre         the same with today's order of norm and residual
   python -m minigrad.train dates --layers 1 --heads 1 --steps 300
-  python -m minigrad.train dates --model lstm       what an LSTM without attention makes of the same dates
+  python -m minigrad.train dates --model lstm       the same dates, with an LSTM without attention
   python -m minigrad.train recall                   how far back RNN, LSTM, GRU and Transformer remember
   python -m minigrad.train reverse                  a GPT spells words backwards; also: sort, copy, add
   python -m minigrad.train text                     a GPT learns to write like Python's manual
   python -m minigrad.train text --text my.txt --context 128
   python -m minigrad.train text --tokens bpe --vocab-size 512
   python -m minigrad.train translate --pairs my.tsv learn to translate from sentence pairs of your own
-  python -m minigrad.train --resume runs/dates-0001 go on with a run that was stopped, as if it had not been
-  python -m minigrad.train text --dry-run           what it will take: shapes, parameters, memory, time; nothing is trained
-  python -m minigrad.train text --overfit-one-batch can the model learn one batch by heart? If not, something is wrong
-  python -m minigrad.train --config runs/dates-0001/config.toml --lr 1e-3     the same run again, but for what is given
+  python -m minigrad.train --resume runs/dates-0001 resume a stopped run, as if it had not been stopped
+  python -m minigrad.train text --dry-run           print shapes, parameters, memory and time; train nothing
+  python -m minigrad.train text --overfit-one-batch can the model overfit one batch? If not, it has a bug
+  python -m minigrad.train --config runs/dates-0001/config.toml --lr 1e-3
+                                                    the same run again, with another learning rate
   python -m minigrad.train my_recipe.py             a recipe of your own: a file with a class that extends
                                                     minigrad.training.Recipe
 
-A run's folder holds config.json (settings), config.toml (what repeats it), metrics.jsonl (a line a step), model.safetensors, checkpoints, pictures and
-report.html, which shows all of it in a browser. Try other settings and compare the folders: that is what they are for.
+A run's folder holds config.json (settings), config.toml (to repeat the run), metrics.jsonl (a line per step),
+model.safetensors, checkpoints, pictures and report.html, which shows all of it in a browser. Try other
+settings and compare the folders: that is what they are for.
 
-Ctrl-C finishes the step, saves it and says how to go on; a second one stops at once.
+Ctrl-C finishes the step, saves it and prints how to resume; a second Ctrl-C stops at once.
 """
 
 
@@ -36,7 +38,7 @@ Ctrl-C finishes the step, saves it and says how to go on; a second one stops at 
 
 
 def positive(text):
-    """A whole number from 1."""
+    """Parse a whole number from 1."""
     number = int(text) if text.lstrip("+-").isdigit() else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"needs a whole number from 1, got {text!r}")
@@ -44,14 +46,14 @@ def positive(text):
 
 
 def natural(text):
-    """A whole number from 0."""
+    """Parse a whole number from 0."""
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"needs a whole number from 0, got {text!r}")
     return int(text)
 
 
 def number_in(low, high, low_allowed=True, high_allowed=True):
-    """A number in a range."""
+    """Make a parser of numbers in a range."""
     words = f"{'from' if low_allowed else 'above'} {low:g} {'to' if high_allowed else 'to below'} {high:g}"
 
     def parse_number(text):
@@ -81,9 +83,10 @@ POSITIVE, FILE, NAME = {"type": positive}, {"metavar": "FILE"}, {"metavar": "NAM
 class Option:
     """An option of the command line.
 
-    check   what add_argument needs to know of its values
-    where   "setting" of a recipe, below [settings] in config.toml; "file": above [settings] there; "resume": may stand beside --resume;
-            "run": about the folder of a run, so --dry-run and --overfit-one-batch, which make none, refuse it
+    check   arguments of add_argument for its values
+    where   any of: "setting" of a recipe, below [settings] in config.toml; "file": above [settings] there;
+            "resume": allowed with --resume; "run": about a run's folder, so not allowed with --dry-run and
+            --overfit-one-batch
     """
 
     name: str
@@ -94,66 +97,73 @@ class Option:
 
 # fmt: off
 OPTIONS = [Option(*row) for row in (
-    ("recipe", {"nargs": "?"}, "file", "what to learn: a name from --list, or a recipe file of your own (default: dates)"),
+    ("recipe", {"nargs": "?"}, "file",
+     "what to learn: a name from --list, or a recipe file of your own (default: dates)"),
     ("list", FLAG, "", "the recipes there are, and their settings"),
     ("steps", POSITIVE, "setting resume", "how many batches to learn from"),
     ("batch_size", POSITIVE, "setting", "examples in a batch: more is steadier and slower"),
     ("accumulate", {"type": positive, "metavar": "N"}, "setting",
-     "learn from N batches as from one that is N times as large, with the memory of one; a step is all of them"),
+     "train each step on N batches as on one that is N times as large, with the memory of one"),
     ("lr", {"type": number_in(0, 10, False)}, "setting resume",
      "the highest learning rate; if the loss explodes, try a third of it"),
-    ("d_model", POSITIVE, "setting", "the width of the model: numbers for each token; a multiple of --heads"),
-    ("layers", POSITIVE, "setting", "layers in the encoder and as many in the decoder"),
+    ("d_model", POSITIVE, "setting",
+     "the width of the model: the size of each token's vector; a multiple of --heads"),
+    ("layers", POSITIVE, "setting", "layers in the encoder, and the same number in the decoder"),
     ("heads", POSITIVE, "setting", "attention heads in a layer"),
     ("d_ff", POSITIVE, "setting", "the width inside the feed-forward network"),
     ("dropout", {"type": number_in(0, 1, high_allowed=False)}, "setting",
-     "the share of numbers dropped in training, against overfitting"),
-    ("model", NAME, "setting", "the architecture, where a recipe has several: dates --model lstm"),
-    ("distance", POSITIVE, "setting", "recall: how far back the answer may lie"),
+     "the fraction of elements dropped in training, against overfitting"),
+    ("model", NAME, "setting", "the architecture, if a recipe has several: dates --model lstm"),
+    ("distance", POSITIVE, "setting", "recall: how far back the answer may be"),
     ("text", FILE, "setting", "the text to learn from, in UTF-8"),
-    ("pairs", FILE, "setting", "translate: your sentence pairs, in UTF-8, a source, a tab and its target on each line"),
-    ("tokens", NAME, "setting", "what a token is: characters, bpe (pieces of words, learned from the text), or bytes"),
+    ("pairs", FILE, "setting",
+     "translate: your sentence pairs, in UTF-8, a source, a tab and its target on each line"),
+    ("tokens", NAME, "setting",
+     "what a token is: characters, bpe (pieces of words, learned from the text), or bytes"),
     ("vocab_size", POSITIVE, "setting", "how many tokens bpe may have, from 256"),
     ("length", POSITIVE, "setting", "reverse, sort, copy: the longest word, in letters"),
     ("digits", POSITIVE, "setting", "add: the digits of each number"),
-    ("context", POSITIVE, "setting", "how many tokens the model can look at"),
+    ("context", POSITIVE, "setting", "how many tokens the model can attend to"),
     ("norm", {"choices": ("post", "pre")}, "setting",
      "layer norm after each residual sum (the paper) or before each sublayer (today)"),
     ("label_smoothing", {"type": number_in(0, 1)}, "setting",
-     "how much of each right answer is spread over all (the paper: 0.1)"),
-    ("set", {"metavar": "NAME=VALUE", "action": "append"}, "", "any other setting of the recipe (may be given again)"),
-    ("seed", {"type": natural}, "file", "where all random numbers start (default: 0); the same seed repeats the run"),
-    ("threads", POSITIVE, "file", "threads to compute with (default: 1, which disturbs nobody)"),
+     "how much probability of each right answer is spread over all classes (the paper: 0.1)"),
+    ("set", {"metavar": "NAME=VALUE", "action": "append"}, "",
+     "any other setting of the recipe (may be given again)"),
+    ("seed", {"type": natural}, "file",
+     "the seed of all random numbers (default: 0); the same seed repeats the run"),
+    ("threads", POSITIVE, "file", "threads to compute with (default: 1, which leaves the other cores free)"),
     ("share", {"choices": ("batch", "products", "auto")}, "file",
-     "what several threads share: each batch, each matrix product, or what is measured to be faster at the start (default)"),
+     "what several threads share: each batch, each matrix product, or what is faster in a trial (default)"),
     ("distributed", FLAG, "resume run",
-     "share each batch among the processes that mpiexec has started: mpiexec -n 2 python -m minigrad.train text --distributed"),
+     "share each batch among processes: mpiexec -n 2 python -m minigrad.train text --distributed"),
     ("out", {}, "run", "the run's folder, new or empty (default: the next runs/NAME-0001)"),
     ("resume", {"metavar": "RUN"}, "resume",
-     "go on with the run in this folder where it was left; with a larger --steps, also one that is finished"),
+     "resume the run in this folder from its last checkpoint; with a larger --steps, also a finished run"),
     ("save_every", {"type": positive, "metavar": "STEPS"}, "file resume run",
-     "save a checkpoint every so many steps (default: every minute)"),
+     "save a checkpoint every STEPS steps (default: every minute)"),
     ("save_minutes", {"type": number_in(0, 1e6, False), "metavar": "MINUTES"}, "file resume run",
-     "save a checkpoint every so many minutes (default: 1)"),
+     "save a checkpoint every MINUTES minutes (default: 1)"),
     ("keep", {"type": positive, "metavar": "N"}, "file resume run",
-     "how many of the last checkpoints stay, besides the best one and the first (default: 2)"),
-    ("config", FILE, "", "recipe and settings from a TOML file, such as a run's config.toml; what stands on the command line wins"),
-    ("tensorboard", FLAG, "file resume run", "write the figures for TensorBoard too, into the run's folder"),
-    ("dry_run", FLAG, "", "say what training would take: shapes, parameters, memory, time; train nothing"),
+     "keep the last N checkpoints, besides the best and the first (default: 2)"),
+    ("config", FILE, "",
+     "recipe and settings from a TOML file, such as a run's config.toml; the command line overrides it"),
+    ("tensorboard", FLAG, "file resume run", "also write the figures for TensorBoard, into the run's folder"),
+    ("dry_run", FLAG, "", "print what training would take: shapes, parameters, memory, time; train nothing"),
     ("overfit_one_batch", FLAG, "",
-     "learn the first batch by heart, without dropout, to see whether the model can; save nothing"),
+     "overfit the first batch, without dropout, to check that the model can learn; save nothing"),
     ("quiet", FLAG, "resume", "print the result only"),
 )]
 # fmt: on
 
 
 def names(where):
-    """The names of the options that apply there."""
+    """List the names of the options with this word in `where`."""
     return [option.name for option in OPTIONS if where in option.where.split()]
 
 
-def spelled(name):
-    """An option as it is typed."""
+def as_option(name):
+    """Convert a name to the option as it is typed: batch_size to --batch-size."""
     return name if name == "recipe" else f"--{name.replace('_', '-')}"
 
 
@@ -162,7 +172,7 @@ def spelled(name):
 
 @dataclass(frozen=True)
 class Compute:
-    """Who computes; `share` is what several threads share."""
+    """Threads and processes that compute; `share` is what several threads share."""
 
     threads: int = 1
     share: str = "auto"
@@ -171,7 +181,7 @@ class Compute:
 
 @dataclass(frozen=True)
 class Saving:
-    """When checkpoints are saved and how many are kept, None where it was not given; and whether TensorBoard gets the figures."""
+    """Options about checkpoints and TensorBoard; None for those that were not given."""
 
     save_every: int | None = None
     save_minutes: float | None = None
@@ -181,11 +191,11 @@ class Saving:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a command line asks for.
+    """A parsed command line.
 
     task       "train", "list", "resume", "dry_run" or "overfit_one_batch"
-    settings   of the recipe, by name, those that were given         pairs   the NAME=VALUE of --set
-    folder     of the run: to be resumed, or to be made              show    report the progress, not the result only
+    settings   given settings of the recipe, by name          pairs   the NAME=VALUE strings of --set
+    folder     of the run to resume or to create              show    print the progress, not only the result
     """
 
     task: str
@@ -200,17 +210,18 @@ class Plan:
 
     @property
     def say(self):
-        """print, or what prints nothing."""
+        """print, or a function that prints nothing."""
         return print if self.show else lambda *_: None
 
 
 def parse(argv):
-    """Read a command line, and the file that its --config names, into a Plan."""
+    """Parse a command line, and the file of its --config, into a Plan."""
     parser = parser_of_train()
-    given = given_in(parser, argv)
+    given = given_options(parser, argv)
     if "resume" in given and (beside := sorted(given.keys() - names("resume"))):
         parser.error(
-            f"--resume takes all settings from the run itself; leave out {', '.join(map(spelled, beside))} (a larger --steps makes the run longer, a smaller --lr calmer)"
+            "--resume takes all settings from the run itself; leave out "
+            f"{', '.join(map(as_option, beside))} (a larger --steps trains longer; --lr can change too)"
         )
     if "dry_run" in given or "overfit_one_batch" in given:
         _refuse_run(parser, given)
@@ -226,33 +237,33 @@ def parser_of_train():
         description="Train a model built on minigrad, watch it learn, and keep the result.",
     )
     for option in OPTIONS:
-        parser.add_argument(spelled(option.name), help=option.help, **option.check)
+        parser.add_argument(as_option(option.name), help=option.help, **option.check)
     return parser
 
 
-def given_in(parser, argv):
-    """{name: value} of the options on a command line."""
+def given_options(parser, argv):
+    """Parse a command line into {name: value} of the options given there."""
     return {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
 
 
 def _refuse_run(parser, given):
-    """Refuse options about a run's folder beside --dry-run or --overfit-one-batch, and these two beside each other."""
-    none = "--dry-run makes no run"
+    """Refuse --dry-run and --overfit-one-batch together, and either with options about a run's folder."""
+    reason = "--dry-run creates no run"
     beside = [name for name in names("run") if name in given]
     if "dry_run" not in given:
-        none = "--overfit-one-batch makes no run and saves nothing"
+        reason = "--overfit-one-batch creates no run and saves nothing"
     elif "overfit_one_batch" in given:
         beside = ["overfit_one_batch"]
     if beside:
-        parser.error(f"{none}; leave out {', '.join(map(spelled, beside))}")
+        parser.error(f"{reason}; leave out {', '.join(map(as_option, beside))}")
 
 
 def _with_config(parser, given):
-    """What the file of --config gives, changed by what the command line does."""
+    """Merge the options in the file of --config with those on the command line, which override them."""
     path = given["config"]
     recipe, words = configs.arguments(path, names("file"), names("setting"))
-    parser.door += f": {path}"  # a mistake in a value is the file's
-    file = {"recipe": recipe, **given_in(parser, words)}
+    parser.door += f": {path}"  # an error in a value is reported as the file's
+    file = {"recipe": recipe, **given_options(parser, words)}
     return {
         **file,
         **given,

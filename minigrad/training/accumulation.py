@@ -1,16 +1,16 @@
-"""A batch in parts, one after another, so that the activations of only one lie in memory: their gradients add up to those of the
-whole. Knows recipes; nothing of optimizers.
+"""Gradient accumulation: process a batch in parts, so that only one part's activations are in memory.
 
-PyTorch users write it as a loop: loss.backward() for each of N batches, then one optimizer.step(). What is easily got wrong is
-the weight of each: the loss is a mean over what the *whole* has to predict, so a part that holds less of it (the last, a smaller
-one, or one with much padding) counts less. 1/N for each is right only where all are of one size.
+PyTorch users write it as a loop: loss.backward() for each of N batches, then one optimizer.step(). The usual
+mistake is the weight of each part: the loss is a mean over everything that the *whole* batch predicts. A part
+that predicts less (a smaller last one, one with much padding) must weigh less. 1/N for each is right only if
+all parts have the same size.
 """
 
 from minigrad.engine.tensor import Tensor
 
 
 def cut(recipe, batch, parts):
-    """[(part, its share of the whole)]: of what the loss is the mean of, not of the examples. Parts without any are left out."""
+    """Split a batch into [(part, weight)], weighted by `recipe.count`; parts that count 0 are dropped."""
     if parts == 1:
         return [(batch, 1.0)]
     pieces = [(part, recipe.count(part)) for part in recipe.shares(batch, parts)]
@@ -19,17 +19,17 @@ def cut(recipe, batch, parts):
 
 
 def backward_in_parts(recipe, model, parts, backward):
-    """The loss of the whole batch, as a number; its gradients are left in the parameters' `.grad`, in place of what was there.
+    """Put the whole batch's gradients into `.grad`, replacing the old ones; returns its loss as a number.
 
-    parts      of `cut`        backward   (recipe, model, part) -> the part's loss, as a number; leaves gradients in `.grad`
+    parts      from `cut`        backward   (recipe, model, part) -> the part's loss as a number; sets `.grad`
     """
     loss, sums = 0.0, {}
-    for part, share in parts:
+    for part, weight in parts:
         model.zero_grad()
-        loss += share * backward(recipe, model, part)
+        loss += weight * backward(recipe, model, part)
         for p in model.parameters():
             if p.grad is not None:
-                g = p.grad.data * share
+                g = p.grad.data * weight
                 sums[p] = sums[p] + g if p in sums else g
     for p, g in sums.items():
         p.grad = Tensor(g)

@@ -1,4 +1,4 @@
-"""The figures of a training, and how a figure of any kind is shown as text, in a table or in JSON."""
+"""Format the figures of a training (numbers, arrays, dicts of these) as text, tables and JSON."""
 
 import platform
 import sys
@@ -11,13 +11,13 @@ from minigrad.training.health import layer_of
 from minigrad.training.recipe import is_number
 from minigrad.viz.trace import trace_call
 
-LONGEST = 24  # characters of what is shown of an array
+LONGEST = 24  # characters shown of an array
 OUTSIDE = "the loss"
 
 
 def cell(value, form):
-    """A figure as text: a number in a form such as ".3g", or as a function shows it; text as it is, nothing for None; of an array
-    or anything else the beginning."""
+    """Format a figure. `form` formats numbers: a format such as ".3g", or a function. Strings stay as they
+    are, None becomes "", and of an array or anything else the first 24 characters are shown."""
     value = single(value)
     if is_number(value):
         return form(value) if callable(form) else f"{value:{form}}"
@@ -26,13 +26,14 @@ def cell(value, form):
 
 
 def single(value):
-    """An array or Tensor of no axes as the number that it holds; everything else as it is."""
+    """Convert an array or Tensor of shape () to a Python number; return everything else unchanged."""
     return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
 
 
 def rows_of(figures):
-    """(head, rows) of a table, each row a name and its values: a row for each figure, and, where figures are by two names, a column
-    for every second name that there is, None where a row has none. The head is empty for figures by one name."""
+    """Table (head, rows) of figures; each row is a name and its values. {name: figure} gives one column and
+    an empty head. {name: {second name: figure}} gives a column for each second name, with None where a row
+    has no figure."""
     if not any(isinstance(value, dict) for value in figures.values()):
         return [], [[name, value] for name, value in figures.items()]
     by_two = {name: value if isinstance(value, dict) else {"": value} for name, value in figures.items()}
@@ -43,7 +44,7 @@ def rows_of(figures):
 
 
 def jsonable(value):
-    """A recipe's figures as JSON can hold them: arrays as lists, names as text; of what it does not know, what Python writes for it."""
+    """Convert a recipe's figures to JSON types: arrays to lists, names to strings, the rest to their repr."""
     value = single(value)
     if isinstance(value, dict):
         return {
@@ -60,19 +61,24 @@ def jsonable(value):
 
 
 def environment(threads):
-    """What the run was computed with; no names of machines or folders."""
+    """Versions and hardware that a run was computed with; no names of machines or folders."""
     blas = np.show_config("dicts")["Build Dependencies"]["blas"]
+    library = f"{blas.get('name')} {blas.get('version', '')} {blas_kernels()}".strip()
     return {
-        "Python": platform.python_version(), "NumPy": np.__version__, "matrix products by": f"{blas.get('name')} {blas.get('version', '')} {blas_kernels()}".strip(),
-        "threads": threads, "system": f"{platform.system()} {platform.machine()}", "byte order": sys.byteorder,
-    }  # fmt: skip
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "matrix products by": library,
+        "threads": threads,
+        "system": f"{platform.system()} {platform.machine()}",
+        "byte order": sys.byteorder,
+    }
 
 
 # ---------------------------------------------------------------- of a model
 
 
 def titles(model):
-    """{layer: how it is called} for layers of an nn.Sequential, whose names are mere numbers: 0 Linear."""
+    """{layer: title} for layers of an nn.Sequential, which have only numbers as names: "0 Linear"."""
     modules = dict(model.named_modules())
     return {
         path: f"{path} {type(one).__name__}"
@@ -83,11 +89,12 @@ def titles(model):
 
 @no_grad()
 def activation_scale(recipe, model):
-    """{layer: the root mean square of what it hands on} for the first batch, in the order in which the layers first ended: an
-    embedding that is used again stands where it was used first. What holds other layers stands where it ended last."""
+    """Root mean square of each layer's output for the first batch: {layer: size}, in the order in which the
+    layers first finished. An embedding that is used twice is listed at its first use; a layer that holds
+    others, where it last finished."""
     with model.evaluating():
         trace = trace_call(lambda: recipe.loss(model, recipe.batch(0)), model, outside=OUTSIDE)
-    everywhere, layers = shared(model), {layer_of(path) for path, _ in model.named_modules()}
+    everywhere, layers = shared_modules(model), {layer_of(path) for path, _ in model.named_modules()}
     scale, layer = {}, None
     for step in trace.steps:
         if step.module != OUTSIDE:
@@ -98,9 +105,9 @@ def activation_scale(recipe, model):
     return {layer or "the model itself": size for layer, size in scale.items()}
 
 
-def shared(model):
-    """The paths of modules that stand in several layers, such as one GELU for all: which of them is running, their steps do not say.
-    A layer that is itself used in several places is not meant."""
+def shared_modules(model):
+    """Paths of modules that belong to several layers, such as one GELU for all: their steps do not tell which
+    layer is running. A layer that is itself used in several places is not included."""
     layers = {}
     for path, module in model.named_modules(remove_duplicate=False):
         layers.setdefault(id(module), set()).add(layer_of(path))

@@ -1,5 +1,5 @@
-"""When training goes wrong: which op made the first NaN, and what rows tell before it comes to that. Knows models, random streams and
-the rows of a training; not the loop that makes them, nor how its sentences are shown.
+"""Health checks of a training: find the op that made the first NaN, and warn early of loss spikes, constant
+clipping, vanishing gradients and dead units. Warnings are strings in the rows.
 """
 
 import collections
@@ -16,54 +16,68 @@ from minigrad.training.accumulation import cut
 
 NORMS, DEAD, WARNINGS = "gradient norm by layer", "dead units", "warnings"  # keys in a row
 HINTS = {
-    "log": "Keep what stands under the logarithm away from 0: cross_entropy and log_softmax take logits and do so.",
-    "sqrt": "At 0 the slope of a root is infinite: add a small number under it.",
-    "divide": "Keep the divisor away from 0, by a small number added to it.",
-    "exp": "exp of more than 88 is inf in float32: take off the largest value first, as softmax does.",
-    "power": "A power with a broken exponent, or of 0, has no finite slope everywhere: add a small number to the base.",
+    "log": (
+        "Keep the argument of the logarithm away from 0; cross_entropy and log_softmax take logits and do so."
+    ),
+    "sqrt": "The slope of a square root is infinite at 0: add a small number under it.",
+    "divide": "Keep the divisor away from 0: add a small number to it.",
+    "exp": "exp of more than 88 is inf in float32: subtract the largest value first, as softmax does.",
+    "power": (
+        "A power of 0, or with a fractional exponent, has no finite slope everywhere: add a small number "
+        "to the base."
+    ),
 }
 
 
-# ---------------------------------------------------------------- a NaN or an inf: who made it
+# ---------------------------------------------------------------- the op that made a NaN or an inf
 
 
 def sick_weights(model):
-    """The name of the first parameter that holds a NaN or an inf, None if all are sound."""
+    """Name of the first parameter that holds a NaN or an inf; None if all are finite."""
     return next((name for name, p in model.named_parameters() if not np.isfinite(p.data).all()), None)
 
 
 def first_bad(recipe, model, batch, times=1, workers=1):
-    """Sentences: which op, in which layer, forward or backward, makes the first NaN or inf of a batch, and what may help.
+    """Message that names the op, layer and pass that make the first NaN or inf of a batch, with a hint.
 
-    times     in how many parts the batch was taken     workers   by how many threads or ranks each was shared
-    Draws from the random streams: whoever calls it has set them to where they stood, and sets them back.
+    times     number of parts the batch was split into     workers   number of threads or ranks per part
+    Draws from the random streams: the caller sets their state to that before the step, and restores it.
     """
     if name := sick_weights(model):
-        return f"The weights {name} hold a NaN or an inf already: the step before has made them so."
+        return f"The weights {name} hold a NaN or an inf already: the previous step put it there."
     try:
         with detect_anomaly():
             losses = [*_run_again(recipe, model, batch, times, workers)]
     except AnomalyError as found:
-        return f"The batch was run again, with the same random numbers, to find the first op. {_place(model, found)}: {found}.{_hint(found)}"
+        return (
+            "The batch was run again, with the same random numbers, to find the first op. "
+            f"{_location(model, found)}: {found}.{_hint(found)}"
+        )
     finally:
         model.zero_grad()
     if not np.isfinite(losses).all():
-        return "No op made it out of finite numbers: a NaN or an inf is put in, by the batch or as a constant in the recipe or the model."
-    return "Run again, op by op, the batch gave none: something changes outside of the model, or the numbers are at the edge of what float32 can hold."
+        return (
+            "No op made it from finite values: the NaN or inf comes from the batch, or from a constant in "
+            "the recipe or the model."
+        )
+    return (
+        "Run again op by op, the batch gave no NaN or inf: something outside the model changes, or the "
+        "values are near the limit of float32."
+    )
 
 
 def _run_again(recipe, model, batch, times, workers):
     for whole, _ in cut(recipe, batch, times):
-        for number, (part, share) in enumerate(cut(recipe, whole, workers)):
+        for number, (part, weight) in enumerate(cut(recipe, whole, workers)):
             with random.as_worker(number):
-                loss = recipe.loss(model, part) * share
+                loss = recipe.loss(model, part) * weight
                 if np.isfinite(loss.item()):
                     loss.backward()
             yield loss.item()
 
 
-def _place(model, found):
-    """`In the forward pass, in decoder.0.linear1 (Linear)`."""
+def _location(model, found):
+    """Location of the op, such as "In the forward pass, in decoder.0.linear1 (Linear)"."""
     path = next((path for path, module in model.named_modules() if module is found.module), None)
     layer = (
         f"in {path} ({type(found.module).__name__})"
@@ -79,15 +93,15 @@ def _hint(found):
     return f" {HINTS[found.op]}" if found.op in HINTS else ""
 
 
-# ---------------------------------------------------------------- while it trains: sentences, each said once
+# ---------------------------------------------------------------- warnings while it trains
 
 
 class Health:
-    """A listener of the training loop: puts "warnings", a list of sentences, into the row where there is something to say, and where
-    the model is looked at also "dead units". A sentence of one kind is said MOST times at most.
+    """A listener of the training loop: adds "warnings", a list of strings, to a row if there are any, and
+    "dead units" to rows with an evaluation. Each kind of warning is given at most MOST times.
 
-    clip   the longest gradient allowed
-    rows   those of the steps before: what was said then is not said again
+    clip   the largest gradient norm allowed
+    rows   the rows of the earlier steps, whose warnings count
     """
 
     MOST = 3
@@ -95,34 +109,34 @@ class Health:
     def __init__(self, recipe, model, clip=1.0, rows=()):
         self.recipe, self.model = recipe, model
         self.watchers = [Spikes(), Clipping(clip), Vanishing(), Dying()]
-        self.said = collections.Counter()
-        # a log that somebody has changed
+        self.counts = collections.Counter()
+        # the log may have been edited by hand
         with contextlib.suppress(TypeError, ValueError, KeyError, AttributeError, IndexError):
             for row in rows:
-                self.sentences(row)
+                self.warnings(row)
 
     def __call__(self, row):
         if "samples" in row and (dead := dead_units(self.recipe, self.model, row["step"])):
             row[DEAD] = dead
-        if sentences := self.sentences(row):
-            row[WARNINGS] = sentences
+        if warnings := self.warnings(row):
+            row[WARNINGS] = warnings
 
-    def sentences(self, row):
-        """What there is to say after a row; depends on the rows alone."""
+    def warnings(self, row):
+        """Warnings after a row; they depend on the rows alone."""
         found = []
         for watcher in self.watchers:
-            if (sentence := watcher(row)) and self.said[watcher] < self.MOST:
-                self.said[watcher] += 1
-                last = " (This is not said again in this run.)" if self.said[watcher] == self.MOST else ""
-                found.append(f"step {row['step']}: {sentence}{last}")
+            if (warning := watcher(row)) and self.counts[watcher] < self.MOST:
+                self.counts[watcher] += 1
+                last = " (Not repeated after this.)" if self.counts[watcher] == self.MOST else ""
+                found.append(f"step {row['step']}: {warning}{last}")
         return found
 
 
 class Spikes:
-    """A jump of the loss: above the median of the last WINDOW steps by more than FAR times their spread, and by more than LEAST of
-    the first loss, since near 0 every batch is far from the others. The spread is 1.4826 times the median distance from the median:
-    the standard deviation, if the losses were normally distributed, but unlike that unmoved by the spikes themselves. A spike is
-    said where it begins; no other within WINDOW steps of it is."""
+    """A jump of the loss: above the median of the last WINDOW steps by more than FAR times their spread, and
+    by more than LEAST times the first loss, because near 0 every batch is far from the others. The spread is
+    1.4826 times the median distance from the median: the standard deviation for normally distributed losses,
+    but insensitive to the spikes themselves. Warns where a spike begins; no other within WINDOW steps."""
 
     WINDOW, FEWEST, FAR, LEAST = 50, 20, 6, 0.05
 
@@ -143,99 +157,107 @@ class Spikes:
             return None
         begins, self.quiet_until = row["step"] > self.quiet_until, row["step"] + self.WINDOW
         return begins and (
-            f"the loss jumped to {loss:.4g}; that of the {len(before)} steps before was about {usual:.4g}, give or take {spread:.2g}. A strange batch, or steps "
-            f"that are too long: if it comes again or stays, try a third of the --lr, or more warmup."
+            f"the loss jumped to {loss:.4g}; in the {len(before)} steps before it was about {usual:.4g}, "
+            f"give or take {spread:.2g}. A strange batch, or steps that are too large: if it happens again "
+            "or the loss stays high, try a third of the --lr, or more warmup."
         )
 
 
 class Clipping:
-    """Gradients that are nearly always shortened, to less than a third."""
+    """Gradients that are nearly always clipped, to less than a third of their norm."""
 
     WINDOW, PART, TIMES = 200, 0.95, 3
 
-    def __init__(self, longest):
-        self.longest, self.last, self.said = longest, collections.deque(maxlen=self.WINDOW), False
+    def __init__(self, limit):
+        self.limit, self.last, self.warned = limit, collections.deque(maxlen=self.WINDOW), False
 
     def __call__(self, row):
         self.last.append(row["gradient norm"])
-        if "samples" not in row or len(self.last) < self.WINDOW or self.said:
+        if "samples" not in row or len(self.last) < self.WINDOW or self.warned:
             return None
-        part, usual = np.mean(np.array(self.last) > self.longest), float(np.median(self.last))
-        self.said = bool(part >= self.PART and usual > self.TIMES * self.longest)
-        return self.said and (
-            f"{part:.0%} of the last {self.WINDOW} gradients were longer than {self.longest:g} and were shortened; half of them were longer than {usual:.3g}. The direction "
-            "is kept, but hardly the difference between steep and flat places. Smaller first weights, a norm before each sublayer (--norm pre) or a lower --lr may help."
+        part, usual = np.mean(np.array(self.last) > self.limit), float(np.median(self.last))
+        self.warned = bool(part >= self.PART and usual > self.TIMES * self.limit)
+        return self.warned and (
+            f"{part:.0%} of the last {self.WINDOW} gradients were longer than {self.limit:g} and were "
+            f"clipped; half of them were longer than {usual:.3g}. Clipping keeps the direction, but hides "
+            "most of the difference between steep and flat regions. Smaller initial weights, a norm before "
+            "each sublayer (--norm pre) or a lower --lr may help."
         )
 
 
 class Vanishing:
-    """Layers whose gradient has been nothing beside the longest one for many steps."""
+    """Layers whose gradient norm has been less than TINY times the largest one for STEPS steps."""
 
     TINY, STEPS = 1e-6, 100
 
     def __init__(self):
-        self.since, self.said = {}, set()
+        self.since, self.warned = {}, set()
 
     def __call__(self, row):
         norms = row.get(NORMS, {})
-        longest = max(norms.values(), default=0.0)
+        largest = max(norms.values(), default=0.0)
         for layer, norm in norms.items():
-            if norm > self.TINY * longest:
+            if norm > self.TINY * largest:
                 self.since.pop(layer, None)
             else:
                 self.since.setdefault(layer, row["step"])
         lasting = [
             layer
             for layer, step in self.since.items()
-            if row["step"] - step >= self.STEPS and layer not in self.said
+            if row["step"] - step >= self.STEPS and layer not in self.warned
         ]
         if "samples" not in row or not lasting:
             return None
-        self.said.update(lasting)
+        self.warned.update(lasting)
         return (
-            f"no gradient reaches {', '.join(lasting)}: for {self.STEPS} steps it has been 0, or less than a millionth of the longest layer's. What is learned, is learned "
-            "without. Look for a detach, a saturated sigmoid or softmax, or dead units on the way to it; residual sums and norms keep the way open."
+            f"no gradient reaches {', '.join(lasting)}: for {self.STEPS} steps it has been 0, or less than "
+            "a millionth of the largest layer's. The model is learning without those layers. Look for a "
+            "detach, a saturated sigmoid or softmax, or dead units between them and the loss; residual "
+            "sums and norms keep gradients flowing."
         )
 
 
 class Dying:
-    """Units of a ReLU or GELU that gave 0 for every example of each of the last TIMES looks."""
+    """Units of a ReLU or GELU that gave 0 for every example of each of the last TIMES evaluations."""
 
     TIMES, PART = 3, 0.1
 
     def __init__(self):
-        self.looks, self.said = collections.deque(maxlen=self.TIMES), {}
+        self.last, self.warned = collections.deque(maxlen=self.TIMES), {}
 
     def __call__(self, row):
         if "samples" not in row:
             return None
-        self.looks.append(row.get(DEAD, {}))
-        if len(self.looks) < self.TIMES:
+        self.last.append(row.get(DEAD, {}))
+        if len(self.last) < self.TIMES:
             return None
         dead = {
-            path: (min(look.get(path, (0,))[0] for look in self.looks), of)
-            for path, (_, of) in self.looks[-1].items()
+            path: (min(found.get(path, (0,))[0] for found in self.last), of)
+            for path, (_, of) in self.last[-1].items()
         }
         more = {
             path: (count, of)
             for path, (count, of) in dead.items()
-            if count >= self.PART * of and count > 2 * self.said.get(path, 0)
+            if count >= self.PART * of and count > 2 * self.warned.get(path, 0)
         }
-        self.said.update({path: count for path, (count, _) in more.items()})
+        self.warned.update({path: count for path, (count, _) in more.items()})
+        listed = ", ".join(f"{count} of the {of} of {path}" for path, (count, of) in more.items())
         return more and (
-            f"dead units: {', '.join(f'{count} of the {of} of {path}' for path, (count, of) in more.items())} gave 0 for every example of the last {self.TIMES} looks. "
-            "No gradient passes them, so they stay so. Most often a step was too long: try a third of the --lr, or GELU in the place of ReLU."
+            f"dead units: {listed} gave 0 for every example of the last {self.TIMES} evaluations. No "
+            "gradient passes through them, so they stay dead. Most often a step was too large: try a third "
+            "of the --lr, or GELU instead of ReLU."
         )
 
 
 def dead_units(recipe, model, step):
-    """{path: (units whose output is 0 for every example, units)} of the model's ReLUs and GELUs, where there are any, for the batch of
-    a step in evaluation. Leaves the random streams alone."""
-    largest, called = {}, {id(module): path for path, module in model.named_modules()}
+    """Count the dead units of ReLUs and GELUs: {path: (units whose output is 0 for every example, all
+    units)}, on the batch of a step in evaluation mode. Paths without dead units are left out. The random
+    streams do not change."""
+    largest, paths = {}, {id(module): path for path, module in model.named_modules()}
 
     def note(fun, arrays, out):
         if name_of(fun) in ("relu", "gelu") and out.ndim:
-            path = called.get(id(current_module.get()), "")
+            path = paths.get(id(current_module.get()), "")
             units = np.abs(out.data).reshape(-1, out.shape[-1]).max(0, initial=0)
             largest[path] = np.maximum(largest.get(path, 0), units)
 
@@ -246,14 +268,14 @@ def dead_units(recipe, model, step):
 
 
 def layer_of(path):
-    """The layer that a parameter or module belongs to: encoder.0 of encoder.0.linear1.weight, embedding of embedding.weight."""
+    """Layer of a parameter or module: encoder.0 of encoder.0.linear1.weight, head of head.weight."""
     parts = path.split(".")
     number = next((i for i, part in enumerate(parts) if part.isdigit()), 0)
     return ".".join(parts[: number + 1])
 
 
 def layer_norms(model):
-    """{layer: the length of its parameters' gradients together}, as they are now."""
+    """Norm of each layer's gradients in `.grad`, all its parameters taken together: {layer: norm}."""
     squares = {}
     for path, p in model.named_parameters():
         if p.grad is not None:

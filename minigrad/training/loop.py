@@ -1,7 +1,6 @@
-"""The training loop, as a library: a Training takes the steps of a recipe, and `fit` takes them all.
+"""The training loop as a library: a Training performs the steps of a recipe one by one, `fit` all of them.
 
-Its `state` is all that the next step depends on: whoever keeps that (checkpoints.py) can resume as if nothing had happened.
-Knows batches, losses and steps; not what is learned, how a batch is shared, or where a run is kept.
+Training.state() is everything that the next step depends on: saved (checkpoints.py), it resumes exactly.
 """
 
 import math
@@ -21,36 +20,38 @@ from minigrad.training.recipe import first_array
 
 
 class TrainingError(RuntimeError):
-    """Training cannot go on; the sentence says at which step and what to try."""
+    """Training cannot continue; the message says at which step and what to try."""
 
 
 class NotFinite(TrainingError):
-    """The loss or the gradient is a NaN or an inf. Nothing of the step was applied: the state is that before it."""
+    """The loss or the gradient is a NaN or an inf. The step was not applied: the state is that before it."""
 
 
 class Workers:
-    """Who computes the gradients of a batch: this process, alone. Several do it as Sharing (threads.py) and Ranks (ranks.py), which answer
-    the same calls, so a training does not ask who its workers are.
+    """Compute the gradients of a batch, here in this process alone. The subclasses Sharing (threads.py) and
+    Ranks (ranks.py) split the batch among threads or processes, with the same interface.
 
-    parts   how many parts each batch is computed in        rank   rank 0 shows and saves; the others follow it
+    parts   number of parts that each batch is split into       rank   0 prints and saves; others only compute
     """
 
     parts, rank = 1, 0
 
     def backward(self, recipe, model, batch):
-        """Leave the batch's gradients in the parameters' `.grad`, in place of what was there; returns the loss, as a number."""
+        """Put the batch's gradients into `.grad`, replacing the old ones; returns the loss as a number."""
         loss = recipe.loss(model, batch)
         if not isinstance(loss, Tensor):
             raise TrainingError(
-                f"The recipe's loss(model, batch) must give a Tensor, computed from what the model gives, and gave {loss!r:.60}."
+                "The recipe's loss(model, batch) must return a Tensor, computed from the model's output, "
+                f"and returned {loss!r:.60}."
             )
         if loss.numel() != 1:
             raise TrainingError(
-                f"The recipe's loss has shape {loss.shape}; training needs a single number, such as its .mean()."
+                f"The recipe's loss has shape {loss.shape}; training needs a single number, as of .mean()."
             )
         if not loss.requires_grad:
             raise TrainingError(
-                "The recipe's loss has no history, so there is no gradient: compute it from the model's output, without no_grad, .data or .item()."
+                "The recipe's loss has no history, so there is no gradient: compute it from the model's "
+                "output, without no_grad, .data or .item()."
             )
         number = loss.item()
         if math.isfinite(number):
@@ -58,30 +59,30 @@ class Workers:
         return number
 
     def stop(self, asked, over):
-        """Return whether to stop after this step: `asked` if a signal came, `over` if it was the last step anyway."""
+        """Return True to stop after this step. `asked`: a signal has arrived; `over`: it was the last one."""
         return bool(asked)
 
     def command(self, command):
         """Return the command line that starts these workers with a command of minigrad.train."""
         return command
 
-    def hand_on(self, value):
+    def broadcast(self, value):
         """Return rank 0's value, on every rank."""
         return value
 
 
-ROW = ("step", "loss", "lr", "gradient norm", "seconds")  # what every row holds
+ROW = ("step", "loss", "lr", "gradient norm", "seconds")  # the keys of every row
 
 
 def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0, sharing=None):
     """Train for recipe.settings["steps"] steps; returns the metrics of each step, as a list of dicts.
 
-    listener        called as listener(row) after each step, with row = {"step", "loss", "lr", "gradient norm", "seconds"} and,
-                    every `evaluate_every` steps (the recipe's, if not given) and at the last, "peak memory MB", its figures and
-                    "samples"
-    clip            the longest gradient allowed, all parameters taken together (see Recipe.clip)
-    sharing         the Workers that compute each batch, such as a Sharing (threads.py); None: this process alone
-    Raises TrainingError where the loss is not a number, or a batch is empty. KeyboardInterrupt passes through.
+    listener   called as listener(row) after each step, with row = {"step", "loss", "lr", "gradient norm",
+               "seconds"}; every `evaluate_every` steps (default: the recipe's) and at the last step also with
+               "peak memory MB", the figures of recipe.evaluate, and "samples"
+    clip       the largest gradient norm allowed, all parameters taken together (see Recipe.clip)
+    sharing    the Workers that compute each batch, such as a Sharing (threads.py); None: this process alone
+    Raises TrainingError if the loss is not finite or a batch is empty. KeyboardInterrupt passes through.
     """
     rows = []
     for row in Training(recipe, model, clip, sharing).rows(evaluate_every):
@@ -92,9 +93,9 @@ def fit(recipe, model, listener=None, evaluate_every=None, clip=1.0, sharing=Non
 
 
 class Training:
-    """A training that can be left and gone on with: the model, its optimizer and schedule, how many steps are `done`.
+    """A training that can be interrupted and resumed: model, optimizer, schedule and the steps `done`.
 
-    recipe, model, clip, sharing   as those of `fit`
+    recipe, model, clip, sharing   as in `fit`
     """
 
     def __init__(self, recipe, model, clip=1.0, sharing=None):
@@ -111,7 +112,7 @@ class Training:
     # -------- the loop
 
     def rows(self, evaluate_every=None):
-        """Take the steps that are left; after each comes its row (see `fit`)."""
+        """Perform the remaining steps; yields the row of each (see `fit`)."""
         evaluate_every = evaluate_every or self.recipe.evaluate_every
         self.model.train()
         while not self.over:
@@ -122,12 +123,12 @@ class Training:
         self.model.eval()
 
     def step(self):
-        """Learn from the next batch; returns the row of the step."""
+        """Train on the next batch; returns the row of the step."""
         start, before = time.perf_counter(), random.get_state()
         self.optimizer.zero_grad()
         try:
             batch = self.batch(self.done)
-            with np.errstate(all="ignore"):  # what is not a number is looked for below, and named
+            with np.errstate(all="ignore"):  # _gradients finds and explains a NaN or an inf
                 loss, norm = self._gradients(batch, before)
         except Exception:
             random.set_state(before)
@@ -141,7 +142,7 @@ class Training:
         return {"step": self.done, "loss": loss, "lr": lr, "gradient norm": norm, "seconds": self.seconds}
 
     def batch(self, step):
-        """The batch of a step: as large as `accumulate` batches, which are learned from in as many parts."""
+        """Return the batch of a step, as large as `accumulate` batches; `_gradients` splits it again."""
         settings, times = self.recipe.settings, self.times
         if times == 1:
             return self.recipe.batch(step)
@@ -152,7 +153,10 @@ class Training:
         finally:
             settings["batch_size"] = size
         if len(first_array(batch)) == size:
-            raise TrainingError(f"With accumulate={times} the recipe's batch(step) must give {times} x {size} examples, and gave {size}: let it read self.settings['batch_size'] each time.")  # fmt: skip
+            raise TrainingError(
+                f"With accumulate={times} the recipe's batch(step) must return {times} x {size} examples, "
+                f"and returned {size}: let it read self.settings['batch_size'] each time."
+            )
         return batch
 
     @property
@@ -160,7 +164,7 @@ class Training:
         return self.recipe.settings.get("accumulate", 1)
 
     def _gradients(self, batch, before):
-        """(the loss, the length of the gradient) of a batch; the gradients are left in the parameters."""
+        """Put the batch's gradients into `.grad` and clip them; returns (loss, norm before clipping)."""
         _check(batch, self.done)
         recipe, model, backward = self.recipe, self.model, self.workers.backward
         if self.times > 1:
@@ -169,17 +173,22 @@ class Training:
             loss = backward(recipe, model, batch)
         norm = recipe.clip(model, self.clip) if math.isfinite(loss) else loss
         if not math.isfinite(norm):
-            raise NotFinite(self._why("The gradient" if math.isfinite(loss) else "The loss", norm, before))
+            raise NotFinite(
+                self._explain("The gradient" if math.isfinite(loss) else "The loss", norm, before)
+            )
         return loss, norm
 
-    def _why(self, what, value, before):
-        """The sentences of a step that gave no number."""
+    def _explain(self, what, value, before):
+        """Message of NotFinite: where the NaN or inf was made, and what to try."""
         random.set_state(before)
         found = first_bad(self.recipe, self.model, self.batch(self.done), self.times, self.workers.parts)
-        return f"{what} became {value} at step {self.done + 1}. {found} Most often the learning rate is too high: try {lower_rate(self.recipe)}, or more warmup. Nothing of this step was applied."  # fmt: skip
+        return (
+            f"{what} became {value} at step {self.done + 1}. {found} Most often the learning rate is too "
+            f"high: try {lower_rate(self.recipe)}, or more warmup. This step was not applied."
+        )
 
     def evaluate(self):
-        """What a row holds besides, where the model is looked at."""
+        """Evaluate the model; returns the additional values of a row: memory, figures and samples."""
         with self.model.evaluating():
             return {
                 "peak memory MB": peak_memory(),
@@ -187,21 +196,31 @@ class Training:
                 "samples": self.recipe.samples(self.model),
             }
 
-    # -------- leaving and going on
+    # -------- interrupting and resuming
 
     def state(self):
-        """All that the next step depends on, between two steps: dicts and lists of arrays, numbers and texts. (The data of a step
-        depend on its number and the seed only, so the place in an epoch is the number.)"""
+        """Return everything that the next step depends on: dicts and lists of arrays, numbers and strings. (A
+        batch depends on its step and the seed only, so the position in an epoch is the number of steps.)"""
         if not hasattr(self.optimizer, "load_state_dict"):
-            raise TrainingError(f"The recipe's optimizer, of the type {type(self.optimizer).__name__}, has no state_dict() and load_state_dict(), so there are no checkpoints to resume from.")  # fmt: skip
+            raise TrainingError(
+                f"The recipe's optimizer, of the type {type(self.optimizer).__name__}, has no state_dict() "
+                "and load_state_dict(), so there are no checkpoints to resume from."
+            )
         schedule = self.schedule.state_dict() if hasattr(self.schedule, "load_state_dict") else None
         return {
-            "step": self.done, "seconds": self.seconds, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
-            "schedule": schedule, "random": random.get_state(), "last batch": fingerprint(self._batch), "random before it": self._before,
-        }  # fmt: skip
+            "step": self.done,
+            "seconds": self.seconds,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": schedule,
+            "random": random.get_state(),
+            "last batch": fingerprint(self._batch),
+            "random before it": self._before,
+        }
 
     def load(self, state):
-        """Go on from a `state` of the same recipe and settings. An error where it does not fit; then begin with a new Training."""
+        """Continue from a `state` of the same recipe and settings. Raises an exception if the state does not
+        fit; this Training is then unusable, so start with a new one."""
         step, seconds = state["step"], state["seconds"]
         if (
             type(step) is not int
@@ -209,38 +228,42 @@ class Training:
             or not isinstance(seconds, float)
         ):
             raise ValueError(
-                f"it is of step {step!r} and {seconds!r} seconds, and the run has {self.recipe.settings['steps']} steps"
+                f"it is of step {step!r} and {seconds!r} seconds, and the run has "
+                f"{self.recipe.settings['steps']} steps"
             )
         for positions in (state["random"], state["random before it"]):
             random.check_state(positions)
         self.model.load_state_dict(state["model"])
-        if state["schedule"] is None:  # a recipe's own, which knows nothing but steps
+        if state["schedule"] is None:  # a recipe's own schedule, without state: repeat its steps
             for _ in range(step):
                 self.schedule.step()
         self.optimizer.load_state_dict(state["optimizer"])
-        # after the optimizer, whose rate it sets: that of more steps, or of another lr, is another
+        # after the optimizer, whose rate the schedule sets: more steps or a new lr give another rate
         if state["schedule"] is not None:
             rates = {name: value for name, value in self.schedule.state_dict().items() if name == "base_lrs"}
             self.schedule.load_state_dict(state["schedule"] | rates)
         self.done, self.seconds, self._before = step, seconds, state["random before it"]
         random.set_state(self._before)
-        self._batch = self._learned(step) if step else None
+        self._batch = self._last_batch(step) if step else None
         random.set_state(state["random"])
 
-    def _learned(self, step):
-        """The batch that the last of so many steps learned from."""
+    def _last_batch(self, step):
+        """Read the batch of the last of `step` steps again."""
         try:
             return self.batch(step - 1)
         except Exception as error:
-            raise TrainingError(f"The data of step {step} are no longer to be had ({type(error).__name__}: {str(error).rstrip('.')}). Put back what the recipe reads; nothing was changed.") from error  # fmt: skip
+            raise TrainingError(
+                f"The batch of step {step} can no longer be read ({type(error).__name__}: "
+                f"{str(error).rstrip('.')}). Restore the files that the recipe reads; nothing was changed."
+            ) from error
 
     def same_data(self, state):
-        """Are the data, now that the state is loaded, those that it was trained on? (The last batch stands for all.)"""
+        """Return True if the loaded state was trained on the present data, judged by its last batch."""
         return fingerprint(self._batch) == state["last batch"]
 
 
 def fingerprint(value, so_far=0):
-    """A number that other batches do not have: of arrays, numbers and texts, in tuples, lists and dicts; of other things nothing."""
+    """CRC-32 of a batch: arrays, numbers and strings, in tuples, lists and dicts; without other objects."""
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, (tuple, list)):
@@ -261,33 +284,39 @@ def _figures(recipe, model):
     figures = recipe.evaluate(model)
     if not isinstance(figures, dict):
         raise TrainingError(
-            f"The recipe's evaluate(model) must give a dict of figures by name, got {figures!r:.60}."
+            f"The recipe's evaluate(model) must return a dict of figures by name, got {figures!r:.60}."
         )
     if taken := [name for name in figures if name in ROW]:
         raise TrainingError(
-            f"The recipe's evaluate(model) gives a figure named {taken[0]!r}, as the step's own is; give it another name, such as 'test {taken[0]}'."
+            f"The recipe's evaluate(model) returns a figure named {taken[0]!r}, which the row of each step "
+            f"uses already; give it another name, such as 'test {taken[0]}'."
         )
     if recipe.metric is not None and recipe.metric not in figures:
         raise TrainingError(
-            f"The recipe's metric is {recipe.metric!r}, but evaluate(model) gives {', '.join(figures) or 'nothing'}."
+            f"The recipe's metric is {recipe.metric!r}, but evaluate(model) returns "
+            f"{', '.join(figures) or 'nothing'}."
         )
     return figures
 
 
 def _check(batch, step):
-    """Sentences for a batch that cannot be learned from."""
+    """Raises TrainingError if the batch is not made of arrays, is empty or holds a NaN."""
     if not hasattr(first_array(batch), "__len__"):
         raise TrainingError(
-            f"The recipe's batch(step) must give arrays, or a tuple of them, and gave {first_array(batch)!r:.60} at step {step + 1}."
+            "The recipe's batch(step) must return arrays, or a tuple of them, and returned "
+            f"{first_array(batch)!r:.60} at step {step + 1}."
         )
     if len(first_array(batch)) == 0:
         raise TrainingError(
-            f"The batch of step {step + 1} is empty; the recipe's batch(step) must give at least one example."
+            f"The batch of step {step + 1} is empty; the recipe's batch(step) must return examples."
         )
-    if place := nan_in(batch):
-        raise TrainingError(f"The batch of step {step + 1} holds a NaN before anything was computed: {place}. Look at the data, and at the recipe's batch(step).")  # fmt: skip
+    if location := nan_in(batch):
+        raise TrainingError(
+            f"The batch of step {step + 1} holds a NaN before anything was computed: {location}. Check the "
+            "data, and the recipe's batch(step)."
+        )
 
 
 def lower_rate(recipe):
-    """The option for a third of a recipe's learning rate."""
+    """Command-line option for a third of the recipe's learning rate."""
     return f"--lr {recipe.settings.get('lr', 1e-3) / 3:.1g}"

@@ -1,6 +1,4 @@
-"""How a run is shown: a line now and then while it trains, figures, tables and pictures when it has trained. Knows rows and figures;
-neither the command line nor the training loop.
-"""
+"""Show a run's progress: lines or a bar while it trains; figures, tables and pictures at its end."""
 
 import sys
 
@@ -15,10 +13,11 @@ WIDTH = 80  # of a terminal, for what is printed as a table
 
 
 class Progress:
-    """Hears of each step: a bar in a terminal, a line now and then elsewhere; keeps the rows in a saving.Lines as it goes.
+    """A listener of the training loop that shows a progress bar in a terminal, prints a line at each
+    evaluation, and appends each row to the log, a saving.Lines.
 
-    listeners   called with each row, which they may add to, before it is kept
-    done        how many steps were taken before, whose rows the log holds
+    listeners   called with each row before it is logged; they may add to it
+    done        number of earlier steps, whose rows are in the log
     """
 
     def __init__(self, recipe, log, quiet, listeners, done=0):
@@ -44,11 +43,11 @@ class Progress:
             self.bar.set_postfix_str(f"loss {row['loss']:.4f}", refresh=False)
         if "samples" in row:
             self.flush()
-            self.tell(row)
-        for sentence in row.get(WARNINGS, ()):
-            self.warn(sentence)
+            self.print_row(row)
+        for warning in row.get(WARNINGS, ()):
+            self.warn(warning)
 
-    def tell(self, row):
+    def print_row(self, row):
         if self.quiet:
             return
         metric = (
@@ -66,12 +65,12 @@ class Progress:
         try:
             self.log.flush()
         except saving.FileProblem as problem:
-            self.warn(f"{problem} The rows are kept until there is room.")
+            self.warn(f"{problem} The rows stay in memory until there is room.")
 
-    def warn(self, sentence):
-        """Say what went wrong beside the training, which goes on."""
+    def warn(self, message):
+        """Print a problem that does not stop the training."""
         self.bar.clear()
-        print(f"minigrad.train: {sentence}", file=sys.stderr, flush=True)
+        print(f"minigrad.train: {message}", file=sys.stderr, flush=True)
 
     def close(self):
         self.bar.close()
@@ -82,7 +81,7 @@ class Progress:
 
 
 def finish(recipe, model, folder, rows, say, diary):
-    """Test the trained model, draw, and say what there is and what to do with it."""
+    """Test the trained model, draw the pictures, print the figures, the saved files and what to do next."""
     say("Testing on held-out data ...")
     figures = recipe.evaluate(model, final=True)
     done, seconds = (rows[-1]["step"], rows[-1]["seconds"]) if rows else (0, 0.0)
@@ -103,13 +102,13 @@ def check_samples(samples):
     for sample in samples:
         if not isinstance(sample, (tuple, list)) or len(sample) != 3:
             raise TrainingError(
-                f"The recipe's samples(model) must give rows (source, prediction, target), got {sample!r}."
+                f"The recipe's samples(model) must return rows (source, prediction, target), got {sample!r}."
             )
 
 
 def sample_lines(samples):
-    """Rows (source, prediction, target) as lines, one each, or three where a line would be too long; texts that go on, whose target
-    is None, with a mark where the model takes over."""
+    """Format rows (source, prediction, target): one line each, or three if a line would be too long. A target
+    of None means a continued text: a mark shows where the model begins."""
     answers = [
         (s, a, "right" if a == target else f"should be {target}")
         for s, a, target in samples
@@ -125,16 +124,17 @@ def sample_lines(samples):
     texts = [f"{source}»{answer}" for source, answer, target in samples if target is None]
     return (
         lines
-        + ["      (what the model writes comes after »)"] * bool(texts)
+        + ["      (the model's text begins after »)"] * bool(texts)
         + [f"      | {line}" for text in texts for line in text.splitlines()]
     )
 
 
 def report(figures, recipe, seconds, say):
-    """The figures at the end; the result itself is printed even when quiet."""
+    """Print the figures at the end; the metric is printed even with --quiet."""
     if recipe.metric in figures:
         print(
-            f"{recipe.metric} on held-out data: {cell(figures[recipe.metric], recipe.shown)} after {seconds:.1f} s of training",
+            f"{recipe.metric} on held-out data: {cell(figures[recipe.metric], recipe.shown)} after "
+            f"{seconds:.1f} s of training",
             flush=True,
         )
     for name, value in figures.items():
@@ -146,17 +146,18 @@ def report(figures, recipe, seconds, say):
 
 
 def as_text(name, value):
-    """A figure beside the metric, which the recipe itself shows: a share in percent."""
+    """Format a figure other than the metric (which the recipe formats): fractions of 1 in percent."""
     return cell(value, ".1%" if is_share(name) else ".1f" if is_number(value) and value >= 10 else ".4g")
 
 
 def is_share(name):
-    """Is a figure of this name a share of 1?"""
+    """Return True if a figure of this name is a fraction of 1, to be shown in percent."""
     return "exact match" in name or "accuracy" in name
 
 
 def table(figures, percent=False):
-    """Lines: a share each, or, of figures by row and column, a table; numbers that cannot be shares are no percentages."""
+    """Format figures as lines: {name: figure} one per line, {row: {column: figure}} as a table. In percent
+    only if all of them can be fractions of 1."""
     head, rows = rows_of(figures)
     if not head:
         percent = percent or all(0 <= value <= 1 for value in figures.values() if is_number(value))
@@ -178,8 +179,7 @@ def table(figures, percent=False):
 
 
 def pictures(recipe, model, folder, rows, figures):
-    """Draw the loss, attention where the recipe can show what its model looks at, and what the recipe draws itself. Returns
-    the names of the files."""
+    """Draw the loss, recipe.attention if there is one, and recipe.pictures. Returns names of files."""
     names = []
     if rows:
         measured = (
@@ -189,14 +189,10 @@ def pictures(recipe, model, folder, rows, figures):
         )
         viz.curve(rows, folder.loss, measured, f"{recipe.name}: {len(rows)} steps", recipe.share)
         names.append(folder.loss.name)
-    looked = recipe.attention(model, recipe.example) if hasattr(recipe, "attention") else None
-    if looked:
-        written, weights, *read = looked  # what was read, where it is not the example's characters
-        title = getattr(
-            recipe,
-            "attention_title",
-            "What the decoder looks at in the source while it writes each character",
-        )
+    attention = recipe.attention(model, recipe.example) if hasattr(recipe, "attention") else None
+    if attention:
+        written, weights, *read = attention  # read: the tokens read, unless they are the example's characters
+        title = getattr(recipe, "attention_title", "Source characters attended to by each written character")
         viz.attention_map(weights, read[0] if read else recipe.example, written, folder.attention, title)
         names.append(folder.attention.name)
     return names + recipe.pictures(model, folder.path, rows, figures)
@@ -207,7 +203,7 @@ def farewell(recipe, folder, say):
     commands = {f'generate {folder} "{example}"': "ask the model"} if example else {}
     commands |= {
         "train --help": "change the model, and see what happens",
-        "gradcheck attention": "see that its gradients are right",
+        "gradcheck attention": "check that its gradients are right",
     }
     width = max(map(len, commands))
     say("\nWhat next?")

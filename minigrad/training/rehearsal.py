@@ -1,5 +1,5 @@
-"""Before a training: what it would take (--dry-run), and whether the model can learn one batch by heart (--overfit-one-batch). Knows
-recipes and models; makes no run and leaves nothing behind but what it prints.
+"""Rehearse a training before it starts: print what it would take (--dry-run), or try to overfit one batch
+(--overfit-one-batch). No run is created.
 """
 
 import math
@@ -16,20 +16,20 @@ from minigrad.training.loop import Training, TrainingError
 from minigrad.training.progress import cell
 from minigrad.viz.trace import amount
 
-# of a rehearsal with one batch, if --steps does not say; what part of the first loss is "near" the least
+# default steps to overfit one batch; success means a loss of at most least + NEAR * (first - least)
 STEPS, NEAR = 300, 0.02
 TIMED = 3  # steps
 
 
-# ---------------------------------------------------------------- what it would take
+# ---------------------------------------------------------------- what a training would take
 
 
 def dry_run(recipe, model, sharing, say=print):
-    """Say what training would take; returns the exit status."""
+    """Print what training would take; returns the exit status."""
     training = Training(recipe, model.train(), sharing=sharing)
     batch = training.recipe.batch(0)
-    say(f"{recipe.name}: a rehearsal; nothing is learned and no folder is made.")
-    say(f"\nA batch{f', of which a step takes {training.times}' if training.times > 1 else ''}:")
+    say(f"{recipe.name}: a dry run; nothing is trained and no folder is created.")
+    say(f"\nA batch{f' (a step takes {training.times} of them)' if training.times > 1 else ''}:")
     for line in shapes(batch):
         say(f"  {line}")
     say(f"\n{type(model).__name__}, parameters by layer:")
@@ -37,19 +37,19 @@ def dry_run(recipe, model, sharing, say=print):
         say(f"  {name:36s} {count:>12,}")
     loss, classes, _ = first_loss(recipe, model, batch)
     kept = viz.kept_for_backward(loss)
-    say(f"\n{expected(loss.item(), classes)}")
-    step, look = seconds(training)
+    say(f"\n{judge_first_loss(loss.item(), classes)}")
+    step, evaluation = measure_seconds(training)
     say("\nMemory:")
     for name, size in memory(training, kept):
         say(f"  {name:36s} {amount(size)}B")
     if peak := peak_memory():
-        say(f"  {'this process, at its peak':36s} {amount(peak * 2**20)}B")
-    say(f"\n{duration(recipe, step, look)}")
+        say(f"  {'peak of this process':36s} {amount(peak * 2**20)}B")
+    say(f"\n{duration(recipe, step, evaluation)}")
     return 0
 
 
 def shapes(value, name="batch"):
-    """Lines: the arrays of a batch, in whatever they are packed."""
+    """List the arrays of a batch, however they are nested: lines of name, shape and dtype."""
     if isinstance(value, (tuple, list)) and any(hasattr(part, "shape") for part in value):
         return [line for number, part in enumerate(value) for line in shapes(part, f"{name}[{number}]")]
     if isinstance(value, dict):
@@ -62,19 +62,19 @@ def shapes(value, name="batch"):
 
 
 def by_layer(model):
-    """[(layer, numbers that train)], then all together."""
+    """Count the trainable parameters: [(layer, count)], then their total."""
     counts = {}
     for path, p in model.named_parameters():
         counts[layer_of(path)] = counts.get(layer_of(path), 0) + p.numel() * p.requires_grad
-    return [*counts.items(), ("together", sum(counts.values()))]
+    return [*counts.items(), ("total", sum(counts.values()))]
 
 
 def first_loss(recipe, model, batch):
-    """(the loss, how many classes its cross-entropy chooses among, its label smoothing); None and 0 if it is none."""
+    """Compute (loss, classes, label smoothing) of a cross-entropy; without one, classes are None."""
     seen = [(None, 0.0)]
 
     def note(fun, arrays, out):
-        # the kernel's: logits, targets, weight, ignore_index, label_smoothing
+        # arguments of the kernel: logits, targets, weight, ignore_index, label_smoothing
         if name_of(fun) == "cross_entropy" and len(arrays) == 5:
             seen.append((arrays[0].shape[-1], arrays[4]))
 
@@ -82,36 +82,48 @@ def first_loss(recipe, model, batch):
         loss = recipe.loss(model, batch)
     if loss.numel() != 1 or not math.isfinite(loss.item()):
         raise TrainingError(
-            f"The first loss is {loss.item() if loss.numel() == 1 else f'of shape {loss.shape}'}; training needs one finite number."
+            f"The first loss is {loss.item() if loss.numel() == 1 else f'of shape {loss.shape}'}; training "
+            "needs one finite number."
         )
     return loss, *seen[-1]
 
 
-def expected(loss, classes):
-    """A sentence: the first loss beside that of guessing."""
+def judge_first_loss(loss, classes):
+    """Compare the first loss with the loss of guessing; returns a message."""
     if classes is None:
-        return f"The first loss is {loss:.4g}. (It is no cross-entropy of classes, so there is no ln V to compare it with.)"
+        return (
+            f"The first loss is {loss:.4g}. (It is no cross-entropy, so there is no ln V to compare it with.)"
+        )
     guess = math.log(classes)
-    said = f"The first loss is {loss:.3f}; guessing evenly among {classes:,} classes gives ln {classes:,} = {guess:.3f}."
+    figures = (
+        f"The first loss is {loss:.3f}; guessing evenly among {classes:,} classes gives "
+        f"ln {classes:,} = {guess:.3f}."
+    )
     if loss > 1.5 * guess:
-        return f"{said} It is far above: the model begins sure of wrong answers. Smaller first values of the last layer, or a norm before it, bring it down."
+        return (
+            f"{figures} It is far above: the model begins confident of wrong answers. Smaller initial "
+            "weights of the last layer, or a norm before it, bring it down."
+        )
     if loss < 0.5 * guess:
-        return f"{said} It is far below: does the model see the answer it shall give (a mask, targets that are not shifted), or is nearly every answer the same?"
-    return f"{said} That is as it should be."
+        return (
+            f"{figures} It is far below: does the model see the answer that it should predict (a mask, "
+            "targets that are not shifted), or is nearly every answer the same?"
+        )
+    return f"{figures} That is as it should be."
 
 
 def memory(training, kept):
-    """[(what, bytes)]; `kept` is what one batch's graph holds on to, as measured."""
+    """Memory of a training: [(name, bytes)]. `kept` is the measured size of one batch's graph."""
     weights = sum(p.data.nbytes for p in training.model.parameters())
     gradients = sum(p.data.nbytes for p in training.model.parameters() if p.requires_grad)
-    remembered = _bytes(training.optimizer.state_dict()) if hasattr(training.optimizer, "state_dict") else 0
+    state = _bytes(training.optimizer.state_dict()) if hasattr(training.optimizer, "state_dict") else 0
     sizes = [
         ("weights", weights),
         ("gradients", gradients * (1 + (training.times > 1))),
-        ("optimizer", remembered),
+        ("optimizer", state),
         ("activations kept for backward", kept),
     ]
-    return [*sizes, ("together", sum(size for _, size in sizes))]
+    return [*sizes, ("total", sum(size for _, size in sizes))]
 
 
 def _bytes(state):
@@ -122,37 +134,34 @@ def _bytes(state):
     return np.asarray(getattr(state, "data", state)).nbytes if hasattr(state, "shape") else 0
 
 
-def seconds(training):
-    """(of a step, of a look at the model): the quickest of a few steps after one that does not count."""
-    times = [training.step()["seconds"] for _ in range(TIMED + 1)]  # each together with those before
+def measure_seconds(training):
+    """Measure (seconds of a step, of an evaluation): the fastest of TIMED steps, after one warm-up step."""
+    times = [training.step()["seconds"] for _ in range(TIMED + 1)]  # cumulative
     start = time.perf_counter()
     training.evaluate()
     return min(np.diff(times)), time.perf_counter() - start
 
 
-def duration(recipe, step, look):
-    """A sentence: how long all steps would take."""
-    steps, looks = recipe.settings["steps"], -(-recipe.settings["steps"] // recipe.evaluate_every)
+def duration(recipe, step, evaluation):
+    """Message: the estimated time of all steps."""
+    steps, count = recipe.settings["steps"], -(-recipe.settings["steps"] // recipe.evaluate_every)
     return (
-        f"A step takes {1e3 * step:.3g} ms, the quickest of {TIMED}: {steps:,} steps about {clock(steps * step)}, and {looks} looks at the model, {look:.2g} s each, "
-        f"{clock(looks * look)} more. Before the end comes a test on held-out data."
+        f"A step takes {1e3 * step:.3g} ms, the fastest of {TIMED}: {steps:,} steps take about "
+        f"{clock(steps * step)}, and {count} evaluation{'s' * (count > 1)} of {evaluation:.2g} s each take "
+        f"{clock(count * evaluation)} more. A test on held-out data follows at the end."
     )
 
 
 def clock(seconds):
-    """12 s, 3 min, 2.5 h."""
-    return (
-        f"{seconds:.2g} s"
-        if seconds < 10
-        else f"{seconds:.0f} s"
-        if seconds < 100
-        else f"{seconds / 60:.0f} min"
-        if seconds < 6000
-        else f"{seconds / 3600:.1f} h"
-    )
+    """Format seconds: 12 s, 3 min, 2.5 h."""
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-# ---------------------------------------------------------------- one batch by heart
+# ---------------------------------------------------------------- overfitting one batch
 
 
 def without_dropout(settings):
@@ -160,7 +169,7 @@ def without_dropout(settings):
 
 
 def overfit(recipe, model, sharing, steps=None, say=print):
-    """Learn from the batch of step 0 again and again; returns the exit status: 0 if the loss came near the least there can be."""
+    """Train on the first batch only. Returns the exit status: 0 if the loss comes near the least possible."""
     batch = recipe.batch(0)
     recipe.settings.update(steps=steps or STEPS, accumulate=1)
     recipe.batch = lambda step: batch
@@ -171,7 +180,8 @@ def overfit(recipe, model, sharing, steps=None, say=print):
     loss, classes, smoothing = first_loss(recipe, model, batch)
     least, first = floor(classes, smoothing), loss.item()
     say(
-        f"{recipe.name}: one batch by heart, without dropout, in up to {recipe.settings['steps']} steps; nothing is saved."
+        f"{recipe.name}: overfitting one batch, without dropout, in at most {recipe.settings['steps']} "
+        "steps; nothing is saved."
     )
     if smoothing:
         say(f"With label smoothing {smoothing:g} among {classes} classes no loss is below {least:.4f}.")
@@ -192,7 +202,7 @@ def overfit(recipe, model, sharing, steps=None, say=print):
 
 
 def floor(classes, smoothing):
-    """The least loss that label smoothing leaves: the entropy of the target, which is 1 - e + e/V at the right class and e/V elsewhere."""
+    """Least loss with label smoothing: the entropy of 1 - e + e/V at the right class and e/V elsewhere."""
     if not smoothing or not classes:
         return 0.0
     right, wrong = 1 - smoothing + smoothing / classes, smoothing / classes
@@ -204,11 +214,14 @@ def verdict(loss, near, least, training):
     reached = f"{loss:.4f} after {training.done} steps"
     if loss <= near:
         return (
-            f"Yes: the loss came to {reached}, near the least there can be ({cell(least, '.4f')}). Model, loss, gradients and optimizer work together; what goes wrong with "
-            "all the data is a matter of the data, the learning rate, the size of the model or the time."
+            f"Yes: the loss came to {reached}, near the least possible ({cell(least, '.4f')}). Model, loss, "
+            "gradients and optimizer work together; if training on all the data goes wrong, the reason is "
+            "the data, the learning rate, the size of the model or the number of steps."
         )
     return (
-        f"No: the loss is {reached}, and should be below {near:.4f}. A model that cannot learn one batch by heart has a fault, or too few steps. Try --lr {lr * 3:.1g} and "
-        f"--lr {lr / 3:.1g}, more --steps; then look whether the targets belong to the inputs (the right row, the right shift), whether a mask hides what is needed, whether "
-        "the batch holds one input with two answers, and whether every gradient arrives (python -m minigrad.gradcheck, viz.graph)."
+        f"No: the loss is {reached}, and should be below {near:.4f}. A model that cannot overfit one batch "
+        f"has a bug, or too few steps. Try --lr {lr * 3:.1g} and --lr {lr / 3:.1g}, and more --steps; then "
+        "check whether the targets belong to the inputs (the right row, the right shift), whether a mask "
+        "hides what is needed, whether the batch holds one input with two answers, and whether every "
+        "gradient arrives (python -m minigrad.gradcheck, viz.graph)."
     )

@@ -1,6 +1,4 @@
-"""A run on its way: step after step to its end, saved and shown as it goes, and stopped when somebody asks. Knows the parts that do so,
-and their order; neither the command line nor how a run begins.
-"""
+"""Train a run to its end: steps, checkpoints, progress, a stop on a signal, then the test and the report."""
 
 import contextlib
 import dataclasses
@@ -24,10 +22,10 @@ from minigrad.viz.pictures import lower_is_better
 
 @dataclasses.dataclass
 class Run:
-    """A run on its way.
+    """A run in training.
 
-    config       what config.json holds            log    the saving.Lines of its rows
-    checkpoint   the one it was taken up from      first  the weights that it began with, if not those that the model has
+    config       contents of config.json       log    the saving.Lines of its rows
+    checkpoint   that it was resumed from      first  initial weights; None if the model still has them
     """
 
     folder: RunFolder
@@ -38,63 +36,66 @@ class Run:
     first: dict | None = None
 
 
-def carry_on(run, attended, say):
-    """Take the steps that are left, test, and show what came of it; returns the exit status.
+def train_to_end(run, attended, say):
+    """Perform the remaining steps, test the model and write the report; returns the exit status.
 
-    attended   models.attended.attended, for the report            say   print, or what is silent
+    attended   models.attended.attended, for the report       say   print, or a function that prints nothing
     """
     training = run.training
     command, threads = run.config["command"], run.config["threads"]
     diary = Diary(training.recipe, training.model, attended, command, threads, first=run.first)
     health = Health(training.recipe, training.model, training.clip, run.log.rows)
-    events = board(run)
+    events = tensorboard_writers(run)
     show = progress.Progress(
         training.recipe, run.log, say is not print, [diary, health, *events], training.done
     )
-    checkpoints = kept(run, show.warn)
+    checkpoints = make_checkpoints(run, show.warn)
     with contextlib.suppress(OSError):
         run.folder.broken.unlink(missing_ok=True)
     with (
         contextlib.ExitStack() as at_the_end,
-        Interruption("Finishing this step, then saving; once more stops at once.") as stop,
+        Interruption("Finishing this step, then saving; a second signal stops at once.") as stop,
     ):
         for one in (show, *events):
             at_the_end.callback(one.close)
         try:
             saved = learn(training, show, checkpoints, stop)
         except KeyboardInterrupt:
-            print(f"Stopped at once, after {training.done} steps; {left(run, checkpoints)}")
+            print(f"Stopped at once, after {training.done} steps; {how_to_resume(run, checkpoints)}")
             return stop.status
         except Exception as error:
-            broken(run, diary, checkpoints, error, say)
+            save_after_error(run, diary, checkpoints, error, say)
             raise
     if training.over and not saved:
         raise saving.FileProblem(
-            f"The weights of the last step could not be saved, so the run is not finished; {left(run, checkpoints)}"
+            "The weights of the last step could not be saved, so the run is not finished; "
+            f"{how_to_resume(run, checkpoints)}"
         )
     stopped = stop.asked and not training.over
     if stopped:
-        kept_it = "what was learned so far is kept, " * (checkpoints.saved[-1:] == [training.done])
-        print(f"Stopped after {training.done} steps; {kept_it}{left(run, checkpoints)}", flush=True)
-    if stopped and stop.asked != signal.SIGINT:  # who sends SIGTERM does not wait for a test
-        diary.stopped(run.folder, run.log.rows)
+        kept = "the training so far is saved, " * (checkpoints.saved[-1:] == [training.done])
+        print(f"Stopped after {training.done} steps; {kept}{how_to_resume(run, checkpoints)}", flush=True)
+    if stopped and stop.asked != signal.SIGINT:  # after SIGTERM there may be no time for a test
+        diary.report_stop(run.folder, run.log.rows)
         return stop.status
     return test(run, diary, say) or (stop.status if stopped else 0)
 
 
-def board(run):
-    """[the Events for TensorBoard] of a run that shall have them and can."""
+def tensorboard_writers(run):
+    """Create the Events for TensorBoard, as a list; empty if not wanted, or if they cannot be written."""
     if not run.config.get("tensorboard"):
         return []
     try:
         return [Events(run.folder.tensorboard, run.log.rows, run.training.seconds)]
     except (NotInstalled, OSError) as problem:
-        print(f"minigrad.train: {problem} The run goes on without.", file=sys.stderr, flush=True)
+        print(
+            f"minigrad.train: {problem} The run continues without TensorBoard.", file=sys.stderr, flush=True
+        )
         return []
 
 
 def learn(training, show, checkpoints, stop):
-    """Take the steps that are left, until asked to stop; each is shown, and saved if it is time. Returns whether the last weights are."""
+    """Train until done or interrupted, with checkpoints. Returns True if the final weights were saved."""
     checkpoints.save()
     for row in training.rows():
         show(row)
@@ -104,69 +105,79 @@ def learn(training, show, checkpoints, stop):
     return checkpoints.save() or checkpoints.weights_of == training.done
 
 
-def broken(run, diary, checkpoints, error, say):
-    """What can be kept where the training broke off: the weights, which may be of use, the whole state if it is one between two steps,
-    and, if it is the training's own error, a report."""
+def save_after_error(run, diary, checkpoints, error, say):
+    """Save as much as possible after an error: the weights if they are finite; after NotFinite, the state
+    before the step; after a TrainingError, a report."""
     with contextlib.suppress(saving.FileProblem):
         if not sick_weights(run.training.model):
             saving.save_tensors(run.folder.weights, run.training.model.state_dict())
         saving.write_bytes(run.folder.broken, f"{error}\n".encode(errors="replace"))
     if isinstance(error, NotFinite) and checkpoints.save():
-        say(f"What was learned is kept, as the checkpoint of step {run.training.done}. To go on from there with a lower rate (or without it, once data or code have changed): {again(run)} {lower_rate(run.training.recipe)}")  # fmt: skip
+        say(
+            f"The training so far is saved as the checkpoint of step {run.training.done}. To resume from "
+            "there with a lower rate (or without it, once data or code have changed): "
+            f"{resume_command(run)} {lower_rate(run.training.recipe)}"
+        )
     if isinstance(error, TrainingError):
-        diary.broken(run.folder, run.log.rows, error)
-        say(f"What happened until then stands in {run.folder.report}.")
+        diary.report_failure(run.folder, run.log.rows, error)
+        say(f"The report of the run up to the error is {run.folder.report}.")
 
 
 def test(run, diary, say):
-    """Test the model and show what came of it; returns the exit status."""
+    """Test the model, print the figures and write the report; returns the exit status."""
     try:
         progress.finish(run.training.recipe, run.training.model.eval(), run.folder, run.log.rows, say, diary)
     except KeyboardInterrupt:
+        purpose = "To test them" if run.training.over else "To resume"
         say(
-            f"\nStopped before the test was over; the weights are in {run.folder}. {'To test them' if run.training.over else 'To go on'}: {again(run)}"
+            f"\nStopped before the end of the test; the weights are in {run.folder}. "
+            f"{purpose}: {resume_command(run)}"
         )
         return 130
     except OSError as error:
-        raise saving.FileProblem(f"What came of it could not be saved in {run.folder}: {error.strerror}. {kept_or_not(run)} To try it again: {again(run)}") from None  # fmt: skip
+        raise saving.FileProblem(
+            f"The results could not be saved in {run.folder}: {error.strerror}. {saved_weights(run)} To try "
+            f"again: {resume_command(run)}"
+        ) from None
     return 0
 
 
-def kept(run, warn):
-    """The Checkpoints of a run."""
+def make_checkpoints(run, warn):
+    """Create the Checkpoints of a run; of a resumed one, with its earlier checkpoints."""
     recipe, when = run.training.recipe, run.config["saving"]
     lower = recipe.metric is not None and lower_is_better(recipe.metric, recipe.share)
-    checkpoints = Checkpoints(run.folder, run.training, run.log, operator.lt if lower else operator.gt, warn, **when, extra={"environment": surroundings(run.config["threads"])})  # fmt: skip
+    better, extra = (
+        operator.lt if lower else operator.gt,
+        {"environment": surroundings(run.config["threads"])},
+    )
+    checkpoints = Checkpoints(run.folder, run.training, run.log, better, warn, **when, extra=extra)
     if run.checkpoint:
-        checkpoints.go_on(run.checkpoint)
+        checkpoints.continue_from(run.checkpoint)
     return checkpoints
 
 
-def left(run, checkpoints):
-    """What a stopped run has left, and how to go on."""
-    kept = (
-        f"its last checkpoint is of step {checkpoints.saved[-1]}"
-        if checkpoints.saved
-        else "it has no checkpoint"
-    )
-    return f"{kept}. To go on: {again(run)}"
+def how_to_resume(run, checkpoints):
+    """Message: the last checkpoint of a stopped run, and the command that resumes it."""
+    last = "it has no checkpoint"
+    if checkpoints.saved:
+        last = f"its last checkpoint is of step {checkpoints.saved[-1]}"
+    return f"{last}. To resume: {resume_command(run)}"
 
 
-def kept_or_not(run):
+def saved_weights(run):
+    """Message: where the weights are saved after a failed test, if anywhere."""
     steps = [step for step, _ in run.folder.found_checkpoints()]
     if run.training.done in steps:
-        return "The weights are kept."
-    return (
-        f"The last checkpoint is of step {steps[0]}."
-        if steps
-        else "There is no checkpoint either, so what was learned is lost."
-    )
+        return "The weights are saved."
+    if steps:
+        return f"The last checkpoint is of step {steps[0]}."
+    return "There is no checkpoint either, so the training is lost."
 
 
-def again(run):
+def resume_command(run):
     return run.training.workers.command(f"python -m minigrad.train --resume {shlex.quote(str(run.folder))}")
 
 
 def surroundings(threads):
-    """What the last digits depend on, as JSON gives it back."""
+    """Environment that the last digits depend on, with strings only, so that it compares equal after JSON."""
     return {name: str(value) for name, value in environment(threads).items()}

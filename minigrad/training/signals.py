@@ -1,5 +1,5 @@
-"""Signals that ask a process to stop: the first is remembered, so that a step can be finished and saved; a second one stops at
-once. Knows signals and nothing of training."""
+"""Handle the signals that ask a process to stop: remember the first, so that the step can be finished and
+saved; a second one stops at once."""
 
 import contextlib
 import os
@@ -10,35 +10,36 @@ NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 class Interruption:
-    """`with Interruption(sentence) as stop:` until its end, stop.asked is the first signal that came, None before.
+    """`with Interruption(message) as stop:` sets stop.asked, at first None, to the first signal's number.
 
-    sentence   is printed when it comes; a second signal raises KeyboardInterrupt wherever the program is
-    A signal that was ignored before (nohup, a job in the background) stays so; threads other than the first hear none.
+    message   printed at the first signal; a second one raises KeyboardInterrupt wherever the program is
+    A signal that was ignored before (nohup, a background job) stays so. Needs the main thread, else no
+    effect.
     """
 
-    def __init__(self, sentence=""):
-        self.sentence, self.asked, self._before = sentence, None, {}
+    def __init__(self, message=""):
+        self.message, self.asked, self._before = message, None, {}
 
     @property
     def status(self):
-        """The exit status that says which signal ended the program: 130 for Ctrl-C, 143 for SIGTERM."""
+        """Exit status for the signal that ended the program: 130 for Ctrl-C, 143 for SIGTERM."""
         return 128 + (self.asked or signal.SIGINT)
 
     def __enter__(self):
-        with contextlib.suppress(ValueError):  # not the first thread
+        with contextlib.suppress(ValueError):  # not the main thread
             for number in (getattr(signal, name) for name in NAMES if hasattr(signal, name)):
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                    self._before[number] = signal.signal(number, self._hear)
+                    self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_):
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _hear(self, number, frame):
+    def _handle(self, number, frame):
         if self.asked is not None:
             raise KeyboardInterrupt
         self.asked = number
-        # of a terminal that has gone; os.write, as print may be what was interrupted
+        # OSError: the terminal is closed. os.write, because print may be the call that was interrupted
         with contextlib.suppress(OSError):
-            os.write(2, f"\n{self.sentence}\n".encode())
+            os.write(2, f"\n{self.message}\n".encode())

@@ -1,4 +1,4 @@
-"""A run's rows as events for TensorBoard: tensorboard --logdir runs. Knows rows and tensorboardX (the extra [log]); no models."""
+"""Write a run's rows for TensorBoard, with tensorboardX (the extra [log]): tensorboard --logdir runs"""
 
 import contextlib
 import time
@@ -6,11 +6,11 @@ import time
 from minigrad.training.health import WARNINGS
 from minigrad.training.recipe import is_number
 
-BESIDE = ("step", "seconds", "samples", WARNINGS)  # of a row, what is no figure
+BESIDE = ("step", "seconds", "samples", WARNINGS)  # keys of a row that are not figures
 
 
 class NotInstalled(ValueError):
-    """tensorboardX is not there."""
+    """tensorboardX is not installed."""
 
 
 def check_installed():
@@ -18,15 +18,17 @@ def check_installed():
         import tensorboardX  # noqa: F401
     except ImportError as error:
         raise NotInstalled(
-            f'--tensorboard needs tensorboardX, which could not be loaded ({error}). To install it: pip install -e ".[log]"'
+            f"--tensorboard needs tensorboardX, which could not be loaded ({error}). To install it: pip "
+            'install -e ".[log]"'
         ) from None
 
 
 class Events:
-    """A listener of the training loop. The events are those of the rows, no more: what an earlier process has written into the folder,
-    perhaps beyond the checkpoint that the run went on from, is made anew from `rows`, so that no step stands there twice.
+    """A listener of the training loop that writes events. Event files of an earlier process, which may go
+    beyond the checkpoint that the run resumed from, are deleted and written again from `rows`, so that no
+    step appears twice.
 
-    seconds   how long the run had trained before, so that the times go on too
+    seconds   earlier training time of the run, so that the times continue too
     """
 
     def __init__(self, folder, rows=(), seconds=0.0):
@@ -51,8 +53,8 @@ class Events:
                 step,
                 when,
             )
-        for sentence in row.get(WARNINGS, ()):
-            self._writer.add_text(WARNINGS, sentence, step, when)
+        for warning in row.get(WARNINGS, ()):
+            self._writer.add_text(WARNINGS, warning, step, when)
         if "samples" in row:
             self._writer.flush()
 
@@ -61,7 +63,7 @@ class Events:
 
 
 def figures(values, inside=""):
-    """(name, number) of nested dicts, the names as TensorBoard likes them: gradient_norm_by_layer/encoder.0."""
+    """Yield (name, number) of nested dicts, with TensorBoard's names: gradient_norm_by_layer/encoder.0."""
     for name, value in values.items():
         path = inside + str(name).replace(" ", "_")
         if isinstance(value, dict):

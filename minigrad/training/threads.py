@@ -1,8 +1,7 @@
-"""A batch shared among threads: each computes the loss and the gradients of its part, with matrix products on one thread of
-their own. Knows recipes; nothing of optimizers.
+"""Split a batch among threads: each computes its part's gradients, with single-threaded matrix products.
 
-NumPy lets go of Python's lock while it computes, so the parts run side by side. On models small enough for a laptop this beats
-splitting every matrix product, where the threads wait for each other at each one.
+NumPy releases Python's lock while it computes, so the parts run in parallel. On models small enough for a
+laptop this beats splitting every matrix product, where the threads wait for each other at each one.
 """
 
 import contextvars
@@ -18,8 +17,9 @@ from minigrad.training.loop import Workers
 
 
 class Sharing(Workers):
-    """`with Sharing(threads) as sharing: loss = sharing.backward(recipe, model, batch)` leaves in every `.grad` what
-    recipe.loss(model, batch).backward() would, to rounding. Added up in a fixed order: the same threads give the same bits."""
+    """`with Sharing(threads) as sharing: loss = sharing.backward(recipe, model, batch)` puts into every
+    `.grad` the gradients of recipe.loss(model, batch).backward(), up to rounding. They are added up in a
+    fixed order: the same number of threads gives the same bits."""
 
     def __init__(self, threads):
         self.parts, self._pool, self._blas = threads, ThreadPoolExecutor(threads), blas_threads(1)
@@ -38,8 +38,8 @@ class Sharing(Workers):
         weights = [count / max(1, sum(counts)) for count in counts]
         parameters = [p for p in model.parameters() if p.requires_grad]
         waiting = []
-        for number, (part, share) in enumerate(zip(parts, weights, strict=True)):
-            work = (_loss_and_gradients, recipe, model, part, parameters, number, share)
+        for number, (part, weight) in enumerate(zip(parts, weights, strict=True)):
+            work = (_loss_and_gradients, recipe, model, part, parameters, number, weight)
             waiting.append(self._pool.submit(contextvars.copy_context().run, *work))
         losses, gradients = zip(*(future.result() for future in waiting), strict=True)
         for p, *own in zip(parameters, *gradients, strict=True):
@@ -47,10 +47,10 @@ class Sharing(Workers):
         return sum(losses)
 
 
-def _loss_and_gradients(recipe, model, part, parameters, number, share):
-    """The part's share of the batch's mean loss, and its gradients."""
+def _loss_and_gradients(recipe, model, part, parameters, number, weight):
+    """Compute the weighted loss of a part, which adds to the batch's mean loss, and its gradients."""
     with random.as_worker(number):
-        loss = recipe.loss(model, part) * share
+        loss = recipe.loss(model, part) * weight
         return loss.item(), grad(loss, parameters, allow_unused=True)
 
 
@@ -62,9 +62,9 @@ def _sum(gradients):
 
 
 def trial(recipe, model, threads, rounds=3):
-    """Seconds that a step of this model takes: {"batch": with the batch shared among threads, "products": with every matrix
-    product split, "one": with one thread}. Measured in turns, the best counts; the model, its gradients and all random streams
-    are left as they were."""
+    """Measure the seconds of a step: {"batch": with the batch split among threads, "products": with every
+    matrix product split, "one": with one thread}. The three take turns for `rounds` rounds, and the fastest
+    time counts. The model, its gradients and all random streams stay unchanged."""
     batch, before = recipe.batch(0), random.get_state()
     kept = [(p, p.grad) for p in model.parameters()]
     seconds = {"batch": [], "products": [], "one": []}
@@ -81,7 +81,7 @@ def trial(recipe, model, threads, rounds=3):
 
 
 def cores():
-    """How many cores this process may compute on."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import minigrad as mg
 from minigrad import nn
 from minigrad.training import Recipe
-from minigrad.training.job import job, one_voice, world
+from minigrad.training.job import job, only_rank_0_prints, world
 from minigrad.training.loop import fit
 from minigrad.training.ranks import Ranks
 from minigrad.training.threads import Sharing
@@ -178,6 +178,6 @@ def failing(ranks):
 
 
 if __name__ == "__main__":
-    with one_voice(), job(True, say=lambda *_: None) as ranks:
+    with only_rank_0_prints(), job(True, say=lambda *_: None) as ranks:
         print(json.dumps(globals()[sys.argv[1]](ranks)))
         ranks.ended = True

@@ -119,7 +119,7 @@ class Fixed(Recipe):
 
 def test_a_recipe_whose_batches_do_not_grow_is_told_so():
     recipe = Fixed({"accumulate": 2})
-    with refuses(TrainingError, "must give 2 x 2 examples, and gave 2", "self.settings['batch_size']"):
+    with refuses(TrainingError, "must return 2 x 2 examples, and returned 2", "self.settings['batch_size']"):
         fit(recipe, recipe.model())
 
 

@@ -132,11 +132,11 @@ def test_the_command_line_wins_whatever_stands_in_the_file(tmp_path):
 
 @pytest.mark.parametrize(("text", "said"), [
     ("sed = 3", "no key 'sed' outside of [settings] (did you mean seed?)"), ("lr = 0.1", "lr is a setting of a recipe and belongs below [settings]"),
-    ("[settings]\nseed = 1", "seed is no setting of a recipe and belongs above [settings]"), ("[settings]\nlayrs = 1", "(did you mean layers?)"),
-    ("[settings]\nlayers = [1]", "layers must be a text, a number, true or false; got [1]"), ("settings = 3", "settings must be a table"),
-    ("recipe = 3", "recipe must be a text"), ('[settings]\nlr = "much"', "my.toml: --lr: needs a number above 0 to 10, got 'much'"), ('recipe = "dats"', "did you mean dates?"),
-    ("tensorboard = 1", "tensorboard must be true or false; got 1"), ('[settings]\ntext = "\\u0000"', "text holds a character that no text"),
-    ("[settings]\nd_model = 32\nd-model = 64", "d-model and d_model are the same setting"), ("[settings]\nlayers = 99999999999", "layers can be 1,000 at most"),
+    ("[settings]\nseed = 1", "seed is not a setting of a recipe and belongs above [settings]"), ("[settings]\nlayrs = 1", "(did you mean layers?)"),
+    ("[settings]\nlayers = [1]", "layers must be a string, a number, true or false; got [1]"), ("settings = 3", "settings must be a table"),
+    ("recipe = 3", "recipe must be a string"), ('[settings]\nlr = "much"', "my.toml: --lr: needs a number above 0 to 10, got 'much'"), ('recipe = "dats"', "did you mean dates?"),
+    ("tensorboard = 1", "tensorboard must be true or false; got 1"), ('[settings]\ntext = "\\u0000"', "text holds the character \\u0000, which is not allowed"),
+    ("[settings]\nd_model = 32\nd-model = 64", "d-model and d_model are the same setting"), ("[settings]\nlayers = 99999999999", "layers can be at most 1,000"),
     ("x = ", "is not readable TOML"), ("[settings]\nlayers = 1.5", "needs a whole number from 1"), ("a = " + "[" * 5000, "is not readable TOML"),
 ])  # fmt: skip
 def test_a_mistake_in_the_file_is_a_sentence(text, said, tmp_path, capsys):

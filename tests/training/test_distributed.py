@@ -77,7 +77,7 @@ def test_buckets_hold_what_fits_of_one_dtype_in_order():
     parameters = [nn.Parameter(mg.zeros(*shape)) for shape in sizes]
     parameters[-1] = nn.Parameter(mg.zeros(3, dtype=np.float64))
     buckets = ranks.buckets_of(parameters, 32, ranks=3)
-    assert [[p.shape for p in bucket.places] for bucket in buckets] == [
+    assert [[p.shape for p in bucket.slices] for bucket in buckets] == [
         [(4,), (4,)],
         [(100,)],
         [(2, 2)],
@@ -161,6 +161,6 @@ def test_mistakes_are_said_by_one_rank_and_end_the_job(tmp_path):
     (tmp_path / "full").write_text("something is here")
     # only rank 0 opens the folder
     done = started(2, "-m", "minigrad.train", *TINY, "--distributed", "--out", str(tmp_path))
-    assert done.returncode == 2 and done.stderr.count("is not empty, and a run is never written over") == 1
+    assert done.returncode == 2 and done.stderr.count("is not empty, and a run is never overwritten") == 1
     done = started(2, "-m", "minigrad.train", *TINY)
     assert done.returncode == 2 and done.stderr.count("add --distributed") == 1 and done.stdout == ""

@@ -10,7 +10,7 @@ import minigrad as mg
 from minigrad import functional as F
 from minigrad import nn, train
 from minigrad.training import Recipe, rehearsal
-from minigrad.training.rehearsal import by_layer, clock, expected, first_loss, floor, shapes
+from minigrad.training.rehearsal import by_layer, clock, first_loss, floor, judge_first_loss, shapes
 from models import recipes
 
 SMALL = ["--layers", "1", "--d-model", "16", "--d-ff", "16", "--heads", "2", "--batch-size", "4"]
@@ -34,25 +34,23 @@ def test_a_dry_run_says_shapes_parameters_memory_first_loss_and_time(capsys):
         {"layers": 1, "d_model": 16, "d_ff": 16, "heads": 2, "batch_size": 4}
     ).model()
     total = sum(p.numel() for p in model.parameters())
-    assert re.search(rf"together +{total:,}\n", out) and re.search(
-        rf"weights +{4 * total / 1000:.3g} kB", out
-    )
+    assert re.search(rf"total +{total:,}\n", out) and re.search(rf"weights +{4 * total / 1000:.3g} kB", out)
     assert re.search(rf"optimizer +{8 * total / 1000:.3g} kB", out) and "activations kept for backward" in out
-    assert "800 steps about" in out and "8 looks at the model" in out
+    assert "800 steps take about" in out and "8 evaluations of" in out
 
 
 def test_a_dry_run_of_parts_and_of_few_steps(capsys):
     assert train.main(["reverse", *SMALL, "--accumulate", "3", "--steps", "1", "--dry-run"]) == 0
-    assert "A batch, of which a step takes 3:" in capsys.readouterr().out
+    assert "A batch (a step takes 3 of them):" in capsys.readouterr().out
 
 
 def test_the_first_loss_beside_that_of_guessing():
     assert (
-        "That is as it should be." in expected(4.3, 70)
-        and "far above" in expected(9.0, 70)
-        and "see the answer" in expected(0.5, 70)
+        "That is as it should be." in judge_first_loss(4.3, 70)
+        and "far above" in judge_first_loss(9.0, 70)
+        and "see the answer" in judge_first_loss(0.5, 70)
     )
-    assert "no cross-entropy" in expected(0.5, None)
+    assert "no cross-entropy" in judge_first_loss(0.5, None)
 
 
 def test_classes_and_smoothing_are_read_off_the_loss():
@@ -79,7 +77,7 @@ def test_shapes_layers_and_times():
         "batch['a'][1] list",
     ]
     model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1).requires_grad_(False))
-    assert by_layer(model) == [("0", 9), ("1", 0), ("together", 9)]
+    assert by_layer(model) == [("0", 9), ("1", 0), ("total", 9)]
     assert [clock(s) for s in (1.234, 33.3, 200, 9000)] == ["1.2 s", "33 s", "3 min", "2.5 h"]
 
 
@@ -138,7 +136,7 @@ def test_what_cannot_be_learned_is_said_with_what_to_look_at():
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["--dry-run", "--out", "x"], "--dry-run makes no run; leave out --out"), (["--overfit-one-batch", "--tensorboard"], "makes no run and saves nothing; leave out --tensorboard"),
+    (["--dry-run", "--out", "x"], "--dry-run creates no run; leave out --out"), (["--overfit-one-batch", "--tensorboard"], "creates no run and saves nothing; leave out --tensorboard"),
     (["--dry-run", "--overfit-one-batch"], "leave out --overfit-one-batch"), (["--resume", "x", "--dry-run"], "leave out --dry-run"),
 ])  # fmt: skip
 def test_what_does_not_go_together_is_a_sentence(words, said, capsys):

@@ -14,7 +14,7 @@ import minigrad as mg
 from minigrad import nn, saving, train, viz
 from minigrad.training import Recipe
 from minigrad.training.diary import AFTER, BEFORE, Diary, interval
-from minigrad.training.figures import activation_scale, shared, titles
+from minigrad.training.figures import activation_scale, shared_modules, titles
 from minigrad.training.folder import RunFolder
 from minigrad.training.health import NORMS, layer_norms, layer_of
 from minigrad.training.loop import fit
@@ -153,7 +153,7 @@ def test_an_activation_that_layers_share_counts_for_the_layer_that_runs():
 def test_a_layer_in_two_places_is_one_layer():
     block = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     model = nn.ModuleList([nn.Tanh(), block, block])
-    assert shared(model) == set()
+    assert shared_modules(model) == set()
 
 
 def test_layers_of_a_sequential_are_called_by_what_they_are(tmp_path):
@@ -165,7 +165,7 @@ def test_layers_of_a_sequential_are_called_by_what_they_are(tmp_path):
     diary.finish(RunFolder(tmp_path), rows, {})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert (
-        "In the order they first ended: (1) 0 Linear, (2) 1 Linear" in page
+        "In the order they first finished: (1) 0 Linear, (2) 1 Linear" in page
         and '<th scope="row">0 Linear</th>' in page
         and "</svg>1 Linear</li>" in page
     )
@@ -190,7 +190,7 @@ def test_before_and_after_read_the_same_tokens_and_the_model_stays_trained():
     diary = Diary(recipe, model, attended, "")
     fit(recipe, model, diary)
     trained = {name: t.data.copy() for name, t in model.state_dict().items()}
-    (after, rows), (before, untrained) = diary.looked()
+    (after, rows), (before, untrained) = diary.attention()
     assert after.endswith(AFTER) and before.endswith(BEFORE)
     assert [r.queries for r in rows] == [r.queries for r in untrained] and not np.array_equal(
         rows[0].weights, untrained[0].weights
@@ -231,7 +231,7 @@ def test_a_run_that_was_stopped_says_so_and_keeps_the_chart_of_its_metric(tmp_pa
 
 @pytest.mark.parametrize(
     ("good", "said"),
-    [(3, "The run broke off after step 3 of 6."), (0, "The run broke off before its first step was done.")],
+    [(3, "The run failed after step 3 of 6."), (0, "The run failed before its first step was done.")],
 )
 def test_a_training_that_breaks_off_leaves_a_report_that_says_why(tmp_path, monkeypatch, capsys, good, said):
     loss, count = recipes.find("dates").loss, iter(range(100))
@@ -291,7 +291,10 @@ def test_it_shows_figures_samples_settings_and_environment(run, page):
     last = rows_of(run)[-1]
     for source, answer, target in last["samples"]:
         assert html.escape(source) in page and html.escape(answer) in page and target in page
-    assert "the figure at the top of the page is of all of them" in page and "was stopped" not in page
+    assert (
+        "the figure at the top of the page is the final one, of all of them" in page
+        and "was stopped" not in page
+    )
     assert (
         "<dt>norm</dt><dd>pre</dd>" in page
         and f"<dt>NumPy</dt><dd>{np.__version__}</dd>" in page
@@ -312,8 +315,8 @@ def test_it_shows_figures_samples_settings_and_environment(run, page):
 
 @pytest.mark.parametrize(("file", "said"), [
     ("", "This model has no attention"),
-    ("    def model(self):\n        self.settings['x'] = 1\n        return Looks()\n    example = 'a'\n", "does not say what its model reads; define reading(model, text)"),
-    ("    def model(self):\n        return Looks()\n", "has no example"),
+    ("    def model(self):\n        self.settings['x'] = 1\n        return Looks()\n    example = 'a'\n", "does not define what its model reads; define reading(model, text)"),
+    ("    def model(self):\n        return Looks()\n", "has no attribute `example`"),
 ])  # fmt: skip
 def test_a_recipe_of_ones_own_gets_a_report_and_sentences_for_what_it_lacks(tmp_path, file, said):
     code = (
@@ -369,7 +372,7 @@ def test_the_report_opens_without_a_complaint_its_numbers_are_the_runs_and_atten
     rows = rows_of(run)
     with opened(run / "report.html") as seen:
         tab = seen.page
-        figure = tab.locator("figure", has_text="as the step uses it")
+        figure = tab.locator("figure", has_text="of each layer, after clipping")
         figure.locator("summary").click()
         cells = figure.locator("tbody tr").nth(2).locator("th, td").all_inner_texts()
         assert cells == ["3", *(f"{norm:.3g}" for norm in rows[2][NORMS].values())]
@@ -389,7 +392,8 @@ def test_long_names_wrap_on_a_phone_and_one_text_has_no_menu(tmp_path):
     with opened(folder / "report.html", width=360, height=700) as seen:
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= 360 and seen.quiet()
     one = viz.attention(
-        Diary(recipe := recipe_of("copy"), recipe.model(), attended, "").looked()[:1], tmp_path / "one.html"
+        Diary(recipe := recipe_of("copy"), recipe.model(), attended, "").attention()[:1],
+        tmp_path / "one.html",
     )
     for path, menu in ((one, False), (folder / "report.html", True)):
         with opened(path) as seen:

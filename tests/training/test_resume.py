@@ -238,7 +238,7 @@ def test_data_that_have_changed_since_are_said(tmp_path, monkeypatch, no_test, c
         train.main([*arguments("text", tmp_path, 6), "--save-every", "2", "--out", str(tmp_path / "run")])
     (tmp_path / "text.txt").write_text("The quick brown fox jumps. Now is the time for all good men. " * 20)
     assert train.main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
-    assert "The batch of step 2 is not what it was" in capsys.readouterr().err
+    assert "The batch of step 2 is not the one that the run was trained on" in capsys.readouterr().err
 
 
 def test_training_is_the_same_object_after_a_round_trip_through_a_file(tmp_path):
@@ -389,7 +389,7 @@ def test_a_finished_run_says_so_and_learns_on_with_more_steps(tmp_path, capsys, 
     capsys.readouterr()
     assert train.main(["--resume", str(folder)]) == 0
     assert (
-        "is finished after 2 steps. To let it learn on" in capsys.readouterr().out
+        "is finished after 2 steps. To train it longer" in capsys.readouterr().out
         and weights(folder) == before
     )
     assert train.main(["--resume", str(folder), "--steps", "1"]) == 2
@@ -431,7 +431,7 @@ def test_no_run_an_older_run_and_one_killed_at_its_first_file(tmp_path, capsys, 
         in capsys.readouterr().err
     )
     assert train.main(["--resume", str(folder), "--quiet"]) == 0
-    assert weights(folder) == whole and "begins again, from its seed" in capsys.readouterr().err
+    assert weights(folder) == whole and "starts again from step 0, with its seed" in capsys.readouterr().err
     saving.save_json(folder / "config.json", {key: config[key] for key in ("recipe", "seed", "settings")})
     assert train.main(["--resume", str(folder)]) == 2
     assert "made by an older minigrad" in capsys.readouterr().err
@@ -506,7 +506,7 @@ def test_a_checkpoint_that_does_not_fit_is_passed_over_for_the_one_before(change
     assert train.main(["--resume", str(stopped), "--quiet"]) == 0
     err = capsys.readouterr().err
     assert (
-        "It is passed over." in err
+        "It is skipped." in err
         and "step-000006" in err
         and "Traceback" not in err
         and len(err.splitlines()) == 1
@@ -550,7 +550,7 @@ def test_rows_that_are_missing_are_said_and_the_weights_are_the_same(stopped, tm
     lines = (stopped / "metrics.jsonl").read_text().splitlines(keepends=True)
     (stopped / "metrics.jsonl").write_text("".join([*lines[:2], '{"step": 3, "loss": "x"}\n', *lines[3:]]))
     assert train.main(["--resume", str(stopped), "--quiet"]) == 0
-    assert "holds the rows of 2 steps only" in capsys.readouterr().err
+    assert "holds the rows of only 2 steps" in capsys.readouterr().err
     assert weights(stopped) == weights(tmp_path / "whole") and [row["step"] for row in rows(stopped)] == [
         1,
         2,
@@ -580,7 +580,7 @@ def test_a_full_disk_is_said_the_training_goes_on_and_the_last_good_checkpoint_s
     assert (
         err.count("No space left on device") == 2
         and "untouched" in err
-        and "The training goes on" in err
+        and "The training continues" in err
         and "Traceback" not in err
     )
     assert RunFolder(tmp_path / "run").found_checkpoints()[0][0] == 12 and len(rows(tmp_path / "run")) == 12
@@ -718,7 +718,7 @@ def test_every_recipe_stopped_again_and_again_in_every_way(tmp_path, capsys, no_
                 assert done.returncode in (1, 130, 143, -9) and ("Traceback" in done.stderr) == (
                     how == "exception"
                 ), done.stderr
-                assert "passed over" not in done.stderr, done.stderr
+                assert "It is skipped" not in done.stderr, done.stderr
                 stops, total[how] = stops + 1, total[how] + 1
                 resumed += (folder / "config.json").exists()
                 again += not (folder / "config.json").exists()
@@ -769,7 +769,7 @@ def bytes_of(folder):
 
 @pytest.mark.parametrize(("change", "said"), [
     (("nn.Linear(2, 1))", "nn.Linear(2, 1), nn.LayerNorm(1))"), "none of the 3 checkpoints of the run"),
-    (("return np.full", "raise OSError('data.bin is gone')\n        return np.full"), "The data of step 4 are no longer to be had (OSError: data.bin is gone)"),
+    (("return np.full", "raise OSError('data.bin is gone')\n        return np.full"), "The batch of step 4 can no longer be read (OSError: data.bin is gone)"),
 ], ids=["another model", "data that are gone"])  # fmt: skip
 def test_a_run_whose_recipe_has_changed_is_left_as_it_is_until_it_is_put_back(
     change, said, tmp_path, monkeypatch, no_test, capsys

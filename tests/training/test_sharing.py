@@ -76,12 +76,12 @@ def test_the_trial_leaves_no_trace():
 
 
 @pytest.mark.parametrize(("seconds", "share", "threads", "words"), [
-    ({"batch": 0.035, "products": 0.05, "one": 0.06}, "batch", 2, "2 threads share each batch. A trial: shared batches 35 ms, shared products 50 ms, one thread 60 ms a step"),
+    ({"batch": 0.035, "products": 0.05, "one": 0.06}, "batch", 2, "2 threads share each batch. Time per step in a trial: shared batches 35 ms, shared products 50 ms, one thread 60 ms (see"),
     ({"batch": 0.05, "products": 0.035, "one": 0.06}, "products", 2, "2 threads share each matrix product."),
-    ({"batch": 0.05, "products": 0.035, "one": 0.03}, "auto", 1, "One thread, as 2 are slower."),
+    ({"batch": 0.05, "products": 0.035, "one": 0.03}, "auto", 1, "One thread, because 2 are slower."),
 ])  # fmt: skip
 def test_the_fastest_way_is_taken_and_the_times_are_said(seconds, share, threads, words, capsys):
-    compute = train.fastest(Compute(threads=2), seconds, print)
+    compute = train.choose_fastest(Compute(threads=2), seconds, print)
     assert (compute.share, compute.threads) == (share, threads) and words in capsys.readouterr().out
 
 

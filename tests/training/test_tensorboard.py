@@ -97,7 +97,10 @@ def test_without_tensorboardx_it_is_said_before_anything_starts_and_a_resume_goe
     assert 'pip install -e ".[log]"' in capsys.readouterr().err and not (tmp_path / "run").exists()
     assert train.main([*SMALL, "--quiet", "--out", str(tmp_path / "run")]) == 0
     assert train.main(["--resume", str(tmp_path / "run"), "--steps", "5", "--tensorboard", "--quiet"]) == 0
-    assert "The run goes on without." in capsys.readouterr().err and len(rows(tmp_path / "run")) == 5
+    assert (
+        "The run continues without TensorBoard." in capsys.readouterr().err
+        and len(rows(tmp_path / "run")) == 5
+    )
 
 
 def test_names_and_numbers():

@@ -212,7 +212,7 @@ def test_what_next_is_aligned_however_long_the_folders_name(capsys):
     for folder in ("r", "runs/" + "x" * 60):
         progress.farewell(dates.Dates, folder, print)
         lines = capsys.readouterr().out.splitlines()[2:]
-        comments = ("ask the model", "change the model", "see that")
+        comments = ("ask the model", "change the model", "check that")
         assert len({line.index(comment) for line, comment in zip(lines, comments, strict=True)}) == 1
 
 
@@ -224,7 +224,7 @@ def test_the_list_says_what_generate_takes_for_each(capsys):
     assert "--temperature" in takes["text"] and takes["sort"].endswith("takes no options")
     with pytest.raises(SystemExit):
         generate.main(["--help"])
-    assert "depends on its recipe" in capsys.readouterr().out
+    assert "depend on its recipe" in capsys.readouterr().out
 
 
 MY_RECIPE = '''
@@ -380,7 +380,7 @@ def test_every_door_says_a_mistake_in_two_lines(door, arguments, sentence, capsy
         import_module(f"minigrad.{door}").main(arguments)
     name = f"minigrad.{door.removesuffix('.__main__')}"
     assert stop.value.code == 2
-    assert capsys.readouterr().err == f"{name}: {sentence}\nTo see what there is: python -m {name} --help\n"
+    assert capsys.readouterr().err == f"{name}: {sentence}\nTo see all options: python -m {name} --help\n"
 
 
 def test_a_run_is_never_written_over(tmp_path, capsys):
@@ -546,7 +546,9 @@ def test_a_models_folder_in_the_way_is_said_or_does_no_harm(tmp_path):
     for arguments in (["minigrad.train", "--list"], ["minigrad.gradcheck", "tanh"]):
         done = subprocess.run([sys.executable, "-m", *arguments], cwd=tmp_path, capture_output=True, text=True,
                               env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})  # fmt: skip
-        assert done.returncode == 0 or (done.returncode == 2 and "stands in front of it" in done.stderr)
+        assert done.returncode == 0 or (
+            done.returncode == 2 and "with that name is found first" in done.stderr
+        )
         assert "Traceback" not in done.stderr
 
 
@@ -570,9 +572,9 @@ class Wrong(Recipe):
 
 
 @pytest.mark.parametrize(("mistake", "said"), [
-    ("batch", "must give arrays, or a tuple of them, and gave None at step 1"), ("number", "must give a Tensor, computed from what the model gives"),
-    ("history", "has no history, so there is no gradient"), ("none", "must give a dict of figures by name, got None"),
-    ("taken", "a figure named 'loss', as the step's own is"),
+    ("batch", "must return arrays, or a tuple of them, and returned None at step 1"), ("number", "must return a Tensor, computed from the model's output"),
+    ("history", "has no history, so there is no gradient"), ("none", "must return a dict of figures by name, got None"),
+    ("taken", "a figure named 'loss', which the row of each step uses already"),
 ])  # fmt: skip
 def test_a_recipes_mistake_is_a_sentence(mistake, said):
     recipe = type("It", (Wrong,), {"mistake": mistake})({})
