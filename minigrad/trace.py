@@ -1,6 +1,7 @@
-"""python -m minigrad.trace RECIPE|RUN: one forward pass of a model, step by step: shapes, parameters, FLOPs, bytes, mean and std.
+"""python -m minigrad.trace RECIPE|RUN: print one forward pass of a model, step by step: shapes, parameters,
+FLOPs, bytes, mean and std.
 
-Knows the command line; the tracing is viz/trace.py's, model and batch are the recipe's.
+viz/trace.py traces the model; model and batch come from the recipe or the run.
 """
 
 import argparse
@@ -57,16 +58,16 @@ def parse(argv):
         help="a recipe's name or file (a new model), or a run's folder (default: dates)",
     )
     parser.add_argument(
-        "--module", metavar="PATH", help="what runs inside this module only, such as encoder.0.self_attention"
+        "--module", metavar="PATH", help="only the steps inside this module, such as encoder.0.self_attention"
     )
     parser.add_argument(
         "--depth",
         type=depth,
         default=1,
-        help="how many levels of modules to open, counted from --module if there is one, or all (default: 1)",
+        help="how many levels of modules to open, counted from --module if given, or all (default: 1)",
     )
     parser.add_argument("--batch-size", type=int, default=1, help="examples in the batch (default: 1)")
-    parser.add_argument("--text", metavar="FILE", help="the text of the recipe text, instead of its own")
+    parser.add_argument("--text", metavar="FILE", help="text: a file to read instead of the recipe's own")
     parser.add_argument("--pairs", metavar="FILE", help="translate: sentence pairs, as for minigrad.train")
     parser.add_argument(
         "--set",
@@ -80,7 +81,7 @@ def parse(argv):
 
 
 def depth(text):
-    """A number of levels; None for all."""
+    """Parse a number of levels; None for all."""
     if text == "all":
         return None
     if not text.isdigit() or text == "0":
@@ -89,7 +90,7 @@ def depth(text):
 
 
 def recipe_and_model(recipes, options):
-    """A run's own model, or a new one of a recipe; as it is in training, dropout included."""
+    """Load a run's model, or create a new one of a recipe, in training mode (with dropout)."""
     if options.batch_size < 1:
         raise UsageError(f"--batch-size needs a whole number from 1, got {options.batch_size}.")
     given = {
@@ -108,7 +109,7 @@ def recipe_and_model(recipes, options):
 
 
 def is_run(what, recipes):
-    """Does it mean a run's folder, whether or not that is there? Names of recipes and recipe files come first."""
+    """Return True if `what` names a run's folder, existing or not. Recipes and recipe files come first."""
     return (
         what not in recipes.MODULES
         and not what.endswith(".py")
@@ -124,19 +125,19 @@ def part_of(trace, path):
 
 
 def memory(recipe, model, batch):
-    """Sentences: what training this batch keeps from its forward pass for its backward pass, with kernels and without."""
+    """Message: the memory of parameters and of values kept for backward, with kernels and without."""
     with_kernels = kept_for_backward(recipe.loss(model, batch))
     with definitions():
         without = kept_for_backward(recipe.loss(model, batch))
     return (
-        f"In memory: parameters {parameter_bytes(model)}; and {amount(with_kernels)}B of values that the forward pass keeps until the "
-        f"backward pass has used them.\nThe definitions shown would keep {amount(without)}B: kernels are made for speed, and what they "
-        "save for it can be more or less."
+        f"In memory: parameters {parameter_bytes(model)}; and {amount(with_kernels)}B of values that the "
+        "forward pass keeps until the backward pass has used them.\nThe definitions shown would keep "
+        f"{amount(without)}B: kernels are made for speed, and the values that they keep can be more or less."
     )
 
 
 def memory_of(model, path):
-    """A sentence: what a module's parameters take. What lies between the passes belongs to the whole model."""
+    """Message: the memory of a module's parameters. (Kept values are only measured for the whole model.)"""
     part = dict(model.named_modules()).get(path)
     return (
         f"In memory: parameters of {path} {parameter_bytes(part)}."

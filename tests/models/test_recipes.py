@@ -299,7 +299,7 @@ def test_options_that_do_not_fit_get_a_sentence(book, tmp_path, capsys):
     assert train.main(["sort", *SMALL, "--out", str(tmp_path / "sort")]) == 0
     capsys.readouterr()
     assert generate.main([str(tmp_path / "sort"), "abc", "--temperature", "1"]) == 2
-    assert "no use for --temperature" in capsys.readouterr().err
+    assert "does not use --temperature" in capsys.readouterr().err
 
 
 def test_every_window_of_the_training_text_is_learned_from_once_before_any_is_again(book):

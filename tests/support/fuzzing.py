@@ -192,7 +192,7 @@ class Files:
             (self.run / "config.json").write_text(json.dumps(self.config))
             (self.run / name).write_bytes(data)
             try:
-                (run,) = runs.look_at_all(self.run, recipes)
+                (run,) = runs.summarize_all(self.run, recipes)
                 "".join(runs.table([run])).encode()
                 json.dumps(run, default=str)
             finally:

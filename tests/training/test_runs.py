@@ -67,7 +67,7 @@ def test_states_and_figures(many, capsys):
     assert {name: run["state"] for name, run in found.items()} == {
         "finished": "finished",
         "stopped": "stopped at step 2",
-        "off": "broke off at step 3",
+        "off": "failed at step 3",
         "broken": "broken",
         "newer": "broken",
     }
