@@ -15,7 +15,8 @@ from minigrad.functional.layers import (
     root_mean_square_normalized, rows_of,
 )  # fmt: skip
 from minigrad.functional.losses import (
-    binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, cross_entropy, huber_loss, kl_div, l1_loss,
+    binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, cross_entropy, huber_loss, kl_div,
+    l1_loss,
     mse_loss, nll_loss, smooth_l1_loss, token_losses,
 )  # fmt: skip
 from minigrad.functional.attention import (

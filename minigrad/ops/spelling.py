@@ -10,7 +10,10 @@ _SPELLINGS = {
     "dim": "axis", "dims": "axis", "dim0": "axis0", "dim1": "axis1", "dim2": "axis2", "keepdim": "keepdims", "shifts": "shift",
     "input": "x", "self": "x", "a": "x", "other": "y", "exponent": "y",
 }  # fmt: skip
-NO_GPU = "minigrad computes on the CPU only, with NumPy; leave .cuda() out, or write .to('cpu'), which does nothing."
+NO_GPU = (
+    "minigrad computes on the CPU only, with NumPy; "
+    "leave .cuda() out, or write .to('cpu'), which does nothing."
+)
 
 
 def either_spelling(fun):

@@ -22,7 +22,10 @@ AS_IT_IS = "There is nothing to compile: call the model as it is."
 IN_PYTORCH = "models.torch_states.to_torch takes a model to PyTorch (tutorials/outgrowing_numpy.md)."
 NO_IMAGES = "minigrad is for sequences: nn.Linear, nn.LSTM and attention; it has no layers for images."
 A_MODULE = "Write it as a module of three lines: a forward on tensors; minigrad/nn/activation.py shows how."
-ON_BATCHES = "Functions work on whole batches: give x one more axis in front, or write minigrad.stack([f(x) for x in xs])."
+ON_BATCHES = (
+    "Functions work on whole batches: give x one more axis in front, "
+    "or write minigrad.stack([f(x) for x in xs])."
+)
 THREADS = (
     "python -m minigrad.train --threads 2 divides a batch among threads, "
     "and mpiexec with --distributed among processes."

@@ -115,7 +115,7 @@ class Rerun(Step):
         self.run_again, *self.tensors = node.args
         self.args = (None, *(t.data for t in self.tensors))
         movable = [
-            t.dtype == np.float64 and (t.node is None or i < len(self.run_again.places))
+            t.dtype == np.float64 and (t.node is None or i < len(self.run_again.positions))
             for i, t in enumerate(self.tensors)
         ]
         self.places = [i + 1 for i, can in enumerate(movable) if can and node.needs[i + 1]]
@@ -130,9 +130,9 @@ class Rerun(Step):
         state = random.get_state()
         try:
             fresh = [
-                x.detach().requires_grad_(x.requires_grad) for x in self.tensors[: len(self.run_again.places)]
+                x.detach().requires_grad_(x.requires_grad) for x in self.tensors[: len(self.run_again.positions)]
             ]
-            return self.run_again.values(self.run_again.again(fresh))
+            return self.run_again.values(self.run_again.repeat(fresh))
         finally:
             random.set_state(state)
 
