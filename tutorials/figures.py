@@ -1,8 +1,9 @@
-"""The lesson's pictures: each function measures with tutorials/measurements.py, draws a PNG if a path is given (or hands the
-figure to a function given in its place), and returns the numbers.
-Knows how to show them; what they are is said there.
+"""Draw the pictures of the lessons from the numbers of tutorials/measurements.py.
 
-    python tutorials/figures.py FOLDER        writes them all, in a few seconds
+Each function returns its numbers. Given a path, it also draws a PNG; given a function in place of the path,
+it calls that with the figure.
+
+    python tutorials/figures.py FOLDER        writes all pictures, in a few seconds
 """
 
 import sys
@@ -13,13 +14,13 @@ import numpy as np
 import minigrad as mg
 from tutorials import measurements
 
-# told apart by the colour-blind too (Okabe & Ito 2008)
+# colour-blind people can distinguish these (Okabe & Ito 2008)
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
 
 
 def _figure(width, height, title):
-    """A figure 7 inches wide keeps its letters readable where a page shows it at 700 pixels."""
-    # loaded when a picture is wanted; not pyplot: no window, no display needed
+    """Make a figure. At 7 inches wide, its text stays readable where a page shows it at 700 pixels."""
+    # imported on first use; pyplot would need a display
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -38,7 +39,7 @@ def _save(figure, path):
 
 
 def drawn(picture, **settings):
-    """(the figure, the numbers) of a function below, for a lesson to show: nothing is written. The same at every call."""
+    """Call one of the functions below. Returns (figure, numbers), the same at every call; writes no file."""
     made = []
     mg.manual_seed(0)
     numbers = picture(made.append, **settings)
@@ -46,7 +47,7 @@ def drawn(picture, **settings):
 
 
 def _doubling(axes, values):
-    """A logarithmic x axis whose ticks are the values measured, as plain numbers."""
+    """Make the x axis logarithmic, with a tick at each measured value."""
     axes.set_xscale("log", base=2)
     axes.set_xticks(values, [f"{value:,}" for value in values])
 
@@ -55,7 +56,7 @@ def _doubling(axes, values):
 
 
 def positions(path=None, length=100, d_model=64):
-    """The sinusoidal encoding as a map, and how alike two positions are."""
+    """The sinusoidal encoding as a map, and the similarity of each two positions."""
     table, similarity = measurements.positions(length, d_model)
     if path:
         figure = _figure(7, 6.4, "Sinusoidal positions: near ones are alike, and only the distance counts")
@@ -83,7 +84,7 @@ def positions(path=None, length=100, d_model=64):
 
 
 def softmax_saturation(path=None, widths=(1, 4, 16, 64, 256, 1024)):
-    """What becomes of softmax as d_k grows, with the scores divided by sqrt(d_k) and without."""
+    """The saturation of softmax as d_k grows, with the scores divided by sqrt(d_k) and not divided."""
     found = measurements.softmax_saturation(widths)
     if path:
         figure = _figure(7, 3.9, r"Without $1/\sqrt{d_k}$, wide queries and keys saturate the softmax")
@@ -125,7 +126,7 @@ def softmax_saturation(path=None, widths=(1, 4, 16, 64, 256, 1024)):
 
 
 def masks(path=None):
-    """Who may look at whom: the masks of a Transformer as matrices."""
+    """The masks of a Transformer as matrices: which query may attend to which key."""
     found = measurements.masks()
     if path:
         figure = _figure(7, 5.4, "Attention masks: each row is a query, and sees the keys marked blue")
@@ -154,11 +155,12 @@ def _mask(axes, allowed, queries, keys):
 
 
 def _meaning(axes):
-    """In the place that is left: what the five are for."""
+    """Write the legend of the five masks into the sixth panel."""
     axes.axis("off")
     lines = (
-        "blue: may look   × hidden", "", "causal: not at the future", "padding: not at fill-ins (pad)", "cross-attention: the target",
-        "  looks at the source", "with a cache: two new tokens;", "  three came before, so the", "  diagonal ends bottom right",
+        "blue: may look   × hidden", "", "causal: not at the future", "padding: not at fill-ins (pad)",
+        "cross-attention: the target", "  looks at the source", "with a cache: two new tokens;",
+        "  three came before, so the", "  diagonal ends bottom right",
     )  # fmt: skip
     axes.text(-0.05, 0.95, "\n".join(lines), transform=axes.transAxes, va="top", fontsize=9)
 
@@ -204,7 +206,7 @@ def gradient_by_depth(path=None, depth=18, depths=(2, 4, 8, 16, 32)):
 
 
 def gradient_by_distance(path=None, length=101):
-    """How strongly the last output depends on each earlier input: RNN, LSTM, attention."""
+    """The dependence of the last output on each earlier input: RNN, LSTM, attention."""
     found = measurements.gradient_by_distance(length)
     if path:
         figure = _figure(7, 4.2, "Far inputs fade in an RNN, slower in an LSTM; attention sees all alike")
@@ -277,7 +279,7 @@ def loss_surface(path=None, steps=60):
 
 
 def attention_memory(path=None, lengths=(512, 1024, 2048, 4096)):
-    """What attention needs of memory against the length, plain and in blocks."""
+    """The memory of attention against the length, plain and in blocks."""
     found = measurements.attention_memory(lengths)
     if path:
         _save(attention_memory_figure(lengths, found), path)
@@ -285,7 +287,7 @@ def attention_memory(path=None, lengths=(512, 1024, 2048, 4096)):
 
 
 def attention_memory_figure(lengths, found):
-    """The picture of what attention_memory found."""
+    """Draw the figure of attention_memory."""
     figure = _figure(7, 4, "Attention at twice the length: four times the memory, in blocks only twice")
     panels = figure.subplots(1, 2, sharey=True)
     for axes, what, title in zip(
@@ -321,11 +323,11 @@ PICTURES = (
 
 
 def write_all(folder):
-    """Every picture into a folder, FOLDER/name of the function.png; returns the paths."""
+    """Write every picture to FOLDER/<name of the function>.png. Returns the paths."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for picture in PICTURES:
-        mg.manual_seed(0)  # each is the same alone as after the others
+        mg.manual_seed(0)  # so that each picture does not depend on the others
         picture(folder / f"{picture.__name__}.png")
     return [folder / f"{picture.__name__}.png" for picture in PICTURES]
 

@@ -1,7 +1,6 @@
-"""Two pictures of what the engine remembers: an expression of single numbers, and the encoder-decoder of 2017. Knows what to draw;
-minigrad.viz.graph knows how.
+"""Draw two graphs that the engine records: an expression of single numbers, and the encoder-decoder of 2017.
 
-    python tutorials/graphs.py FOLDER        writes scalar_graph.png and encoder_decoder_graph.svg
+python tutorials/graphs.py FOLDER        writes scalar_graph.png and encoder_decoder_graph.svg
 """
 
 import sys
@@ -16,7 +15,7 @@ from models.transformer import Transformer
 
 
 def expression():
-    """b is used twice, so two gradients arrive at it and are added."""
+    """The graph of L = (a b + c) b: b is used twice, so two gradients arrive at it and are added."""
     a, b, c = (mg.tensor(x, requires_grad=True) for x in (2.0, -3.0, 10.0))
     d = a * b
     e = d + c
@@ -25,7 +24,7 @@ def expression():
 
 
 def encoder_decoder(depth=1):
-    """The paper's model, its size shrunk: six layers each, d_model 64 and 4 heads, a source of 7 tokens and a target of 5."""
+    """The graph of the paper's model, smaller: six layers each, d_model 64, 4 heads, 7 and 5 tokens."""
     model = Transformer(vocab_size=100, d_model=64, num_heads=4, num_layers=6, d_ff=256)
     source, target = np.arange(1, 8)[None], np.arange(1, 7)[None]
     logits = model(source, target[:, :-1])

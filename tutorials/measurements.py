@@ -1,7 +1,7 @@
-"""The numbers behind the lesson's pictures, each measured on our own layers. Knows no drawing: tutorials/figures.py has the pictures.
+"""Measure, on our own layers, the numbers that the pictures of tutorials/figures.py show.
 
-Every function returns arrays, or a dict of them by name. What goes in is drawn from streams of its own, the same at every call;
-weights come from the stream "init", as everywhere: after manual_seed they are the same too.
+Every function returns arrays, or a dict of them by name. Inputs are drawn from streams of their own, so they
+are the same at every call; weights come from the stream "init", so they are the same after manual_seed.
 """
 
 import tracemalloc
@@ -19,7 +19,7 @@ from models.recurrent import layers
 
 
 def normal(name, *shape):
-    """Standard normal numbers, float32, from the stream of a picture's name."""
+    """Draw standard normal numbers, float32, from the stream of a name."""
     return Tensor(random.fresh(f"figure {name}").standard_normal(shape).astype(np.float32))
 
 
@@ -32,16 +32,18 @@ def norms(gradient, axis):
 
 
 def positions(length=100, d_model=64):
-    """(table (length, d_model), similarity (length, length)): the encoding, and the dot product of each two positions as a share
-    of the largest, which is that of a position with itself, d_model / 2."""
+    """Return the encoding (length, d_model), and the dot products of each two positions (length, length).
+
+    The dot products are divided by the largest, that of a position with itself: d_model / 2.
+    """
     table = sinusoidal(length, d_model)
     return table.data, (table @ table.mT).data / (d_model / 2)
 
 
 def softmax_saturation(widths=(1, 4, 16, 64, 256, 1024), keys=32, queries=200):
-    """{"scaled" or "unscaled": {"largest", "gradient": (widths, 3)}}: quartiles over random queries.
+    """Return {"scaled" or "unscaled": {"largest", "gradient": (widths, 3)}}: quartiles over random queries.
 
-    largest    the largest of a query's weights: 1 / keys if it looks everywhere alike, 1 if at one key only
+    largest    the largest of a query's weights: 1 / keys if it attends to all keys alike, 1 if only to one
     gradient   the norm, at the scores, of the gradient of a sum of the weights with random factors
     """
     rows = {"unscaled": [], "scaled": []}
@@ -57,7 +59,7 @@ def softmax_saturation(widths=(1, 4, 16, 64, 256, 1024), keys=32, queries=200):
 
 
 def _through_softmax(scores):
-    """Quartiles of the largest weight, and of the gradient's norm at the scores."""
+    """Return the quartiles of the largest weight, and of the gradient's norm at the scores."""
     scores = Tensor(scores.data.astype(np.float64)).requires_grad_()
     weights = F.softmax(scores)
     (g,) = grad((weights * normal("factors", *scores.shape)).sum(), scores)
@@ -65,21 +67,21 @@ def _through_softmax(scores):
 
 
 def masks(source=("the", "cat", "sat", "pad", "pad"), target=("le", "chat", "est", "pad"), past=3, new=2):
-    """{title: (allowed (Tq, Tk), queries' names, keys' names)}: True where a query may look at a key."""
+    """Return {title: (allowed (Tq, Tk), queries, keys)}: True where a query may attend to a key."""
     of_source, of_target = (
         padding_mask(np.array([[word != "pad" for word in words]]), pad=False) for words in (source, target)
     )
     causal, cached = causal_mask(len(target)), [f"t{i}" for i in range(1, past + new + 1)]
 
-    def shown(mask, queries, keys):
+    def matrix(mask, queries, keys):
         return np.broadcast_to(mask.data, (1, 1, len(queries), len(keys)))[0, 0], queries, keys
 
     return {
-        "causal": shown(causal, target, target),
-        "padding": shown(of_source, source, source),
-        "causal and padding": shown(causal & of_target, target, target),
-        "cross-attention": shown(of_source, target, source),
-        "with a cache": shown(causal_mask(new, past + new), cached[past:], cached),
+        "causal": matrix(causal, target, target),
+        "padding": matrix(of_source, source, source),
+        "causal and padding": matrix(causal & of_target, target, target),
+        "cross-attention": matrix(of_source, target, source),
+        "with a cache": matrix(causal_mask(new, past + new), cached[past:], cached),
     }
 
 
@@ -87,14 +89,17 @@ def masks(source=("the", "cat", "sat", "pad", "pad"), target=("le", "chat", "est
 
 
 class NoWayAround(Module):
-    """Stands where a Residual does, and leaves the way around the sublayer out."""
+    """Replaces a Residual, without the path around the sublayer."""
 
     def forward(self, x, sublayer):
         return sublayer(x)
 
 
 def encoder(depth, d_model, kind):
-    """Encoder layers with the paper's first values (Glorot's); kind "post", "pre", or "none" without residuals and norms."""
+    """Make encoder layers with the paper's initial values (Glorot's).
+
+    kind    "post", "pre", or "none": without residuals and norms
+    """
     made = ModuleList(
         EncoderLayer(d_model, 4, 4 * d_model, norm="post" if kind == "none" else kind) for _ in range(depth)
     )
@@ -107,7 +112,7 @@ def encoder(depth, d_model, kind):
 
 
 def gradient_by_depth(depth=18, kinds=("none", "post", "pre"), d_model=64):
-    """{kind: (depth,)}: the norm of a loss's gradient at the weights of each layer, the first layer first, before any training."""
+    """Return {kind: (depth,)}: the norm of a loss's gradient at the weights of each layer before training."""
     return {
         kind: _gradient_of_layers(encoder(depth, d_model, kind), normal("tokens", 8, 16, d_model))
         for kind in kinds
@@ -115,14 +120,20 @@ def gradient_by_depth(depth=18, kinds=("none", "post", "pre"), d_model=64):
 
 
 def gradient_of_last_layer(depths=(2, 4, 8, 16, 32)):
-    """{"post", "pre": (depths,)}: the same at the last layer alone, in stacks of different depth. Post-norm's is as large in a deep
-    stack as in a shallow one, pre-norm's falls with the root of the depth (Xiong et al. 2020): why post-norm begins with small steps."""
+    """Return {"post", "pre": (depths,)}: the same norm at the last layer, in stacks of different depth.
+
+    Post-norm's is as large in a deep stack as in a shallow one, and pre-norm's falls with the root of the
+    depth (Xiong et al. 2020): the reason why post-norm begins with small steps.
+    """
     made = [gradient_by_depth(depth, ("post", "pre")) for depth in depths]
     return {kind: np.array([figures[kind][-1] for figures in made]) for kind in ("post", "pre")}
 
 
 def _gradient_of_layers(encoder, x):
-    """The loss: the output, normed at last as pre-norm stacks are, times random factors."""
+    """Return the norm of the gradient at each layer's weights.
+
+    The loss is the output times random factors, after a final norm, as pre-norm stacks have it.
+    """
     y = x
     for layer in encoder:
         y = layer(y)
@@ -132,8 +143,11 @@ def _gradient_of_layers(encoder, x):
 
 
 def gradient_by_distance(length=101, width=64, batch=32):
-    """{"RNN", "LSTM", "attention": (length,)}: how strongly the last output depends on the input 0, 1, 2 ... steps before it: the
-    gradient's norm there as a share of that at the last input, in one layer before any training."""
+    """Return {"RNN", "LSTM", "attention": (length,)}: the gradient's norm at inputs 0, 1, 2 ... steps back.
+
+    It is the gradient of the last output, divided by its norm at the last input, in one layer before
+    training.
+    """
     x = normal("inputs", batch, length, width)
     encode, attend = PositionalEncoding(width, length), EncoderLayer(width, 4, 2 * width, norm="pre")
     reads = {
@@ -141,28 +155,32 @@ def gradient_by_distance(length=101, width=64, batch=32):
         "LSTM": lambda x: layers("lstm", width, width, 1)(x)[0],
         "attention": lambda x: attend(encode(x)),
     }
-    return {name: _by_place(read, x)[::-1] for name, read in reads.items()}
+    return {name: _by_position(read, x)[::-1] for name, read in reads.items()}
 
 
-def _by_place(read, x):
-    """The mean norm of the gradient at each place of x (B, T, C), over that at the last, of the last output times random factors."""
+def _by_position(read, x):
+    """Return the mean norm of the gradient at each position of x (B, T, C), divided by that at the last.
+
+    It is the gradient of the last output times random factors.
+    """
     x = Tensor(x.data).requires_grad_()
     last = read(x)[:, -1]
     (g,) = grad((last * normal("factors", *last.shape)).sum(), x)
-    by_place = norms(g, -1).mean(0)  # (T,)
-    return by_place / by_place[-1]
+    by_position = norms(g, -1).mean(0)  # (T,)
+    return by_position / by_position[-1]
 
 
 # ---------------------------------------------------------------- two parameters
 
 
-STEP_SIZES = {"SGD": 0.15, "Adam": 0.3}  # SGD cannot take much longer ones: 0.25 throws it out of the valley
+STEP_SIZES = {"SGD": 0.15, "Adam": 0.3}  # with 0.25, SGD leaves the valley
 
 
 def loss_surface(steps=60, grid=81):
-    """{"slope", "intercept": (grid,), "loss": (grid, grid), "lowest": (2,), "SGD", "Adam": (steps + 1, 2)}: a line fitted to 20 points.
+    """Fit a line to 20 points with SGD and Adam. Returns the loss surface and the paths.
 
-    Their x lie on one side of 0, so slope and intercept pull at each other: the surface is a narrow valley.
+    {"slope", "intercept": (grid,), "loss": (grid, grid), "lowest": (2,), "SGD", "Adam": (steps + 1, 2)}
+    All x lie on one side of 0, so slope and intercept are coupled: the surface is a narrow valley.
     """
     rng = random.fresh("figure line")
     x = Tensor(rng.uniform(0.5, 3.0, 20))
@@ -185,7 +203,7 @@ def loss_surface(steps=60, grid=81):
 
 
 def _path(loss, optimizer, lr, steps, start=(-1.0, 2.5)):
-    """Where an optimizer has been, (steps + 1, 2)."""
+    """Return the path of an optimizer, (steps + 1, 2)."""
     p = Tensor(np.array(start)).requires_grad_()
     optimizer, path = optimizer([p], lr=lr), [p.data.copy()]
     for _ in range(steps):
@@ -200,10 +218,10 @@ def _path(loss, optimizer, lr, steps, start=(-1.0, 2.5)):
 
 
 def attention_memory(lengths=(512, 1024, 2048, 4096), d_k=64):
-    """{"plain", "blocked": {"kept", "peak": (lengths,)}}: bytes over the inputs, for one head, as Python's tracemalloc counts them.
+    """Return {"plain", "blocked": {"kept", "peak": (lengths,)}}: bytes besides the inputs, for one head.
 
-    kept   after the forward pass: the output, and what the backward pass will need
-    peak   the most at any one time, forward and backward
+    kept   after the forward pass: the output, and what the backward pass needs
+    peak   the maximum during forward and backward, as Python's tracemalloc counts
     """
     made = {path: np.array([_memory(path, n, d_k) for n in lengths]) for path in ("plain", "blocked")}
     return {path: {"kept": figures[:, 0], "peak": figures[:, 1]} for path, figures in made.items()}

@@ -1,12 +1,12 @@
-"""Reverse-mode differentiation of single numbers without closures: the second engine of the course. Knows numbers only.
+"""Reverse-mode differentiation of single numbers without closures: the second engine of the course.
 
-Each result keeps pairs (parent, local derivative): from whom it came, and how fast it changes with each. These are plain numbers,
-known as soon as the result is, so nothing has to be left for later: backward is one loop that multiplies and adds.
+Each result stores pairs (parent, local derivative): what it was computed from, and how fast it changes with
+each. Both are known as soon as the result is, so backward is one loop that multiplies and adds.
 
-A result is younger than what it was made from. So backward takes the youngest first, and whenever a number's turn comes,
-everything that depends on it has already sent its share. A counter of births does what the sort of a graph does elsewhere,
-without recursion: a chain of a million steps is no problem. And since parents never point to children, a graph is gone as soon
-as nobody holds it; nothing waits for the garbage collector.
+A result is younger than its parents. Backward visits the youngest first, so when it visits a number,
+everything that depends on it has already sent its gradient. A counter of births replaces the topological sort
+of other engines, without recursion: a chain of a million steps is no problem. Parents never point to
+children, so a graph is freed as soon as nothing refers to it, without waiting for the garbage collector.
 
     x, y = Value(2.0), Value(-3.0)
     z = (x * y + x**2).relu() + 1 / x
@@ -21,7 +21,7 @@ births = count()
 
 
 class Value:
-    """A number that remembers where it came from. grad: after z.backward() on a later z, dz/d(this)."""
+    """A number with its parents. After z.backward(), its grad is dz/d(this)."""
 
     __slots__ = ("data", "grad", "parents", "born")
 
@@ -55,7 +55,7 @@ class Value:
         return Value(self.data**n, ((self, n * self.data ** (n - 1) if n else 0.0),))
 
     def relu(self):
-        """max(0, x); its derivative at 0 is taken as 0."""
+        """max(0, x), with derivative 0 at 0."""
         return Value(self.data, ((self, 1.0),)) if self.data > 0 else Value(0.0, ((self, 0.0),))
 
     def __neg__(self):
@@ -71,10 +71,10 @@ class Value:
     __radd__, __rmul__ = __add__, __mul__
 
     def backward(self):
-        """Add d(self)/dx to x.grad for each x that self was made from, by the chain rule: dz/dx = sum of dz/dy * dy/dx."""
+        """Add d(self)/dx to x.grad for each ancestor x, by the chain rule: dz/dx = sum of dz/dy * dy/dx."""
         nodes = self.ancestors()
         for node in nodes:
-            # what lies between starts anew, as in PyTorch; what was given adds up over several backwards
+            # as in PyTorch, only leaves add up their gradients over several backwards
             if node.parents:
                 node.grad = 0.0
         self.grad += 1.0
@@ -84,7 +84,7 @@ class Value:
                 parent.grad += g * slope
 
     def ancestors(self):
-        """Self and everything it was made from, youngest first."""
+        """Return self and everything it was computed from, youngest first."""
         nodes, seen = [self], {self}
         for node in nodes:  # grows while it runs
             for parent, _ in node.parents:
