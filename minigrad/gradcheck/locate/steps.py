@@ -130,7 +130,8 @@ class Rerun(Step):
         state = random.get_state()
         try:
             fresh = [
-                x.detach().requires_grad_(x.requires_grad) for x in self.tensors[: len(self.run_again.positions)]
+                x.detach().requires_grad_(x.requires_grad)
+                for x in self.tensors[: len(self.run_again.positions)]
             ]
             return self.run_again.values(self.run_again.repeat(fresh))
         finally:
