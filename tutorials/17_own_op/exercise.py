@@ -127,7 +127,7 @@ def polar_rules():
 def rms_norm_kernel():
     """A kernel, (forward, backward), for y = weight x / sqrt(mean(x^2) + eps), mean over the last axis.
 
-    forward(x, weight, eps) -> (y, saved)       x (N, C), weight (C,), eps a number; saved: what backward needs
+    forward(x, weight, eps) -> (y, saved)       x (N, C), weight (C,), eps a number; saved: for backward
     backward(g, y, saved, needs, x, weight, eps) -> (dx, dweight, None)
         each in its argument's shape; needs is a tuple of booleans, one for each argument: where it is False,
         return None. Do not write into g.
@@ -159,8 +159,8 @@ def summed_to(gradient, shape):
 def row_is_right(fun, rules, args, g, h=1e-5):
     """Return True if each rule of a row agrees with central differences of its function, else False.
 
-    fun(*args) -> y, an array. args are float arrays. rules holds one rule for each, or None, which is skipped. g is an
-    array of y's shape. For each element of each argument, compare the rule's gradient with
+    fun(*args) -> y, an array. args are float arrays. rules holds one rule for each, or None, which is
+    skipped. g is an array of y's shape. For each element of each argument, compare the rule's gradient with
     (S(x + h) - S(x - h)) / 2h, where S is the sum of g * fun. If an argument was stretched, its rule's
     gradient may have the shape of y: see summed_to. A row is right if in each argument the largest difference
     is at most 1e-6 of the argument's largest slope (of 1, if that slope is smaller than 1). Leave args
