@@ -17,18 +17,20 @@ def labels_of(rng):
 mask_tokens = lesson.exercise(
     "mask_tokens",
     hints=(
-        "Two numbers for each token: which decides whether it is asked, and which what becomes of it?",
+        "There are two numbers for each token. Which one decides whether it is asked, and which one what "
+        "the model sees?",
         (
-            "Compute `asked` first. Then np.where twice: random tokens where asked and second < 0.9, [MASK] over them "
-            "where asked and second < 0.8."
+            "Compute `asked` first. Then use np.where twice: random tokens where asked and second < 0.9, "
+            "then [MASK] where asked and second < 0.8."
         ),
         "asked = (first < 0.15) & ~np.isin(tokens, never); labels = np.where(asked, tokens, IGNORED).",
     ),
-    why="A model that saw [MASK] only would not know what to do with a text that has none, which is every text it is used on.",
+    why="A model that was only asked at [MASK] would not know what to do with texts without it, and those "
+    "it is used on have none.",
 )
 
 
-@mask_tokens.check("a batch with every fate in it")
+@mask_tokens.check("a batch with all four cases")
 def _(my, rng):
     tokens = rng.integers(3, 20, size=(6, 9))
     return my.mask_tokens(
@@ -64,7 +66,7 @@ def _(my, rng):
     )
 
 
-@mask_tokens.check("the tokens that were passed stay as they were")
+@mask_tokens.check("the tokens passed in are unchanged")
 def _(my, rng):
     tokens = np.array([[4, 5, 6]])
     my.mask_tokens(
@@ -75,8 +77,8 @@ def _(my, rng):
 
 mask_tokens.wrong(
     (
-        "Every asked place is masked. `second` decides what becomes of it; `first` is below 0.8 at every asked place, so "
-        "it cannot."
+        "Every asked position is masked. `second` must decide what the model sees; `first` is below 0.8 at "
+        "every asked position."
     ),
     body="""
     asked = (first < 0.15) & ~np.isin(tokens, never)
@@ -84,7 +86,7 @@ mask_tokens.wrong(
     """,
 )
 mask_tokens.wrong(
-    "The labels are what the model sees, so it is asked for [MASK] itself. The label is the token that stood there.",
+    "The labels are what the model sees, so it is asked for [MASK] itself. The label is the original token.",
     "np.where(asked, tokens, IGNORED)",
     "np.where(asked, seen, IGNORED)",
 )
@@ -94,17 +96,18 @@ mask_tokens.wrong(
     "first < 0.15",
 )
 mask_tokens.wrong(
-    "Places that are left as they are are not asked for. They are, or the model could trust whatever it sees.",
+    "You do not ask at positions that keep their token. Ask there too, or the model can trust every word it "
+    "sees.",
     "return seen, np.where(asked, tokens, IGNORED)",
     "return seen, np.where(asked & (second < 0.9), tokens, IGNORED)",
 )
 mask_tokens.wrong(
-    "The labels are 0 where nothing is asked, so that token 0 cannot be learned. Mark these places with IGNORED.",
+    "The labels are 0 where nothing is asked, so token 0 cannot be learned. Use IGNORED there.",
     "np.where(asked, tokens, IGNORED)",
     "np.where(asked, tokens, 0)",
 )
 mask_tokens.wrong(
-    "Random tokens are put at places that are not asked for. Both replacements happen at asked places only.",
+    "You put random tokens at positions that are not asked for. Replace tokens only at asked positions.",
     "asked & (second < 0.9)",
     "(second >= 0.8) & (second < 0.9)",
 )
@@ -114,18 +117,19 @@ mask_tokens.wrong(
 mlm_loss = lesson.exercise(
     "mlm_loss",
     hints=(
-        "At how many places is something asked, and which rows of the logits are those?",
+        "Which rows of the logits belong to the asked positions, and how many are there?",
         (
-            "Choose the asked rows with a boolean index, then it is the cross-entropy of lesson 05: take the maximum off, "
-            "log-softmax, pick, mean."
+            "Choose the asked rows with a boolean index. The rest is the cross-entropy of lesson 05: "
+            "subtract the maximum, log-softmax, pick, mean."
         ),
-        "z = logits[asked]; log_p = z - max - log(sum(exp)); -log_p[np.arange(len(z)), labels[asked]].mean().",
+        "z = logits[asked]; log_p = z - max - log(sum(exp)); -log_p[np.arange(len(z)), "
+        "labels[asked]].mean().",
     ),
-    why="Only hidden places say whether the model understood; at the others it could copy.",
+    why="Only the hidden positions show whether the model understood; at the others it could copy.",
 )
 
 
-@mlm_loss.check("some places asked")
+@mlm_loss.check("some positions asked")
 def _(my, rng):
     return my.mlm_loss(rng.standard_normal((2, 4, 5)), np.array([[-100, 3, -100, 1], [4, -100, -100, 2]]))
 
@@ -151,24 +155,24 @@ def _(my, rng):
 
 
 mlm_loss.wrong(
-    "Token 0 is taken for a place where nothing is asked, so it is never learned. Only IGNORED means that.",
+    "You treat token 0 as if nothing were asked there, so it is never learned. Only IGNORED means that.",
     "labels != IGNORED",
     "labels > 0",
 )
 mlm_loss.wrong(
-    "The sum is divided by the number of all places. Divide by the number of asked ones: their mean.",
+    "You divide the sum by the number of all positions. Divide by the number of asked ones.",
     "labels[asked]].mean()",
     "labels[asked]].sum() / labels.size",
 )
 mlm_loss.wrong(
-    "The losses are summed. Take their mean, or a longer text counts more.",
+    "You sum the losses. Take their mean, or a longer text counts more.",
     "labels[asked]].mean()",
     "labels[asked]].sum()",
 )
 mlm_loss.wrong(
     (
-        "Places where nothing is asked are counted in, with token V - 100 or the like as the right one: an index of -100 "
-        "counts from the end. Choose the asked rows first."
+        "You count positions where nothing is asked. Their label -100 is an index from the end, so some "
+        "other token is taken as the right one. Choose the asked rows first."
     ),
     body="""
     z = logits.reshape(-1, logits.shape[-1])
@@ -178,7 +182,7 @@ mlm_loss.wrong(
     """,
 )
 mlm_loss.wrong(
-    "The loss is the probability itself, or its logarithm without the minus: it must fall as the right token becomes likelier.",
+    "The minus sign is missing: the loss must fall as the right token becomes likelier.",
     "return -log_p",
     "return log_p",
 )
@@ -188,18 +192,19 @@ mlm_loss.wrong(
 mlm_loss_backward = lesson.exercise(
     "mlm_loss_backward",
     hints=(
-        "What is the gradient of -log softmax(z)[c] with respect to z, and what is it at a place that nobody asks about?",
+        "What is the gradient of -log softmax(z)[c] with respect to z, and what is it at a position that is "
+        "not asked?",
         (
-            "Softmax of the asked rows, 1 less at the right token, divided by the number of asked places, times g; put "
-            "into an array of zeros."
+            "Take the softmax of the asked rows, subtract 1 at the right token, divide by the number of "
+            "asked positions and multiply by g. Put the result into an array of zeros."
         ),
         "p[np.arange(len(z)), labels[asked]] -= 1; out = np.zeros_like(logits); out[asked] = g * p / len(z).",
     ),
-    why="The zeros are what makes it a cloze test: nothing pushes the model to copy what it can see.",
+    why="The zeros make it a cloze test: nothing teaches the model to copy the words it can see.",
 )
 
 
-@mlm_loss_backward.check("some places asked")
+@mlm_loss_backward.check("some positions asked")
 def _(my, rng):
     return my.mlm_loss_backward(
         2.0, rng.standard_normal((2, 4, 5)), np.array([[-100, 3, -100, 0], [4, -100, -100, 2]])
@@ -216,7 +221,7 @@ def _(my, rng):
     return my.mlm_loss_backward(1.0, np.array([[[1e4, 0.0, -1e4], [3.0, 1.0, 2.0]]]), np.array([[1, 0]]))
 
 
-@mlm_loss_backward.check("the logits that were passed stay as they were")
+@mlm_loss_backward.check("the logits passed in are unchanged")
 def _(my, rng):
     logits = rng.standard_normal((1, 3, 4))
     my.mlm_loss_backward(1.0, logits, np.array([[2, -100, 0]]))
@@ -231,12 +236,12 @@ def _(my, g, logits, labels):
 
 
 mlm_loss_backward.wrong(
-    "The gradient is divided by the number of all places; the loss is the mean over the asked ones.",
+    "You divide the gradient by the number of all positions, but the loss is the mean over the asked ones.",
     "max(len(z), 1)",
     "labels.size",
 )
 mlm_loss_backward.wrong(
-    "The mean is forgotten: divide by the number of asked places.", " / max(len(z), 1)", ""
+    "You forgot the mean: divide by the number of asked positions.", " / max(len(z), 1)", ""
 )
 mlm_loss_backward.wrong(
     "The incoming gradient g is not used. The chain rule multiplies by it.",
@@ -244,7 +249,8 @@ mlm_loss_backward.wrong(
     "p / max(len(z), 1)",
 )
 mlm_loss_backward.wrong(
-    "Places where nothing is asked get a gradient too. They have no part in the loss: leave them 0.",
+    "Positions where nothing is asked get a gradient too. They are not part of the loss, so their gradient "
+    "is 0.",
     body="""
     asked = labels != IGNORED
     p = np.exp(logits - logits.max(-1, keepdims=True))
@@ -255,12 +261,13 @@ mlm_loss_backward.wrong(
     """,
 )
 mlm_loss_backward.wrong(
-    "The sign is wrong: raising the right token's logit lowers the loss, so its gradient is p - 1, not 1 - p.",
+    "The sign is wrong: raising the right token's logit lowers the loss, so its gradient is p - 1, not 1 - "
+    "p.",
     "out[asked] = g * p",
     "out[asked] = -g * p",
 )
 mlm_loss_backward.wrong(
-    "This is the softmax only: at the right token 1 must be taken off.",
+    "This is the softmax only: subtract 1 at the right token.",
     "labels[asked]] -= 1",
     "labels[asked]] -= 0",
 )
@@ -270,14 +277,14 @@ mlm_loss_backward.wrong(
 mean_pool = lesson.exercise(
     "mean_pool",
     hints=(
-        "Over how many tokens is each row's mean taken, if three of its eight are padding?",
+        "Three of a row's eight tokens are padding. Over how many tokens is the mean?",
         (
-            "Multiply by the mask, with an axis for C at its end; sum over T; divide by each row's number of real tokens, "
-            "at least 1."
+            "Add a last axis to the mask and multiply x by it. Sum over T, and divide by each row's number "
+            "of real tokens, at least 1."
         ),
         "(x * real[..., None]).sum(1) / np.maximum(real.sum(1, keepdims=True), 1).",
     ),
-    why="Left in, padding pulls the vectors of all short sentences to the same point.",
+    why="With padding in the mean, the vectors of all short sentences move to the same point.",
 )
 
 
@@ -288,7 +295,7 @@ def _(my, rng):
     )
 
 
-@mean_pool.check("padding that is not at the end, in a cube")
+@mean_pool.check("padding that is not at the end; B = T = C")
 def _(my, rng):
     return my.mean_pool(rng.standard_normal((3, 3, 3)), np.array([[0, 1, 1], [1, 0, 1], [0, 0, 1]], bool))
 
@@ -306,13 +313,13 @@ def _(my, rng):
 
 
 mean_pool.wrong(
-    "The mean is over all places, padding included. Leave padding out of the sum and of the count.",
+    "The mean includes padding. Leave padding out of the sum and out of the count.",
     body="""
     return x.mean(1)
     """,
 )
 mean_pool.wrong(
-    "Padding is left out of the sum but not of the count: divide by the number of real tokens of each row.",
+    "You leave padding out of the sum but not out of the count. Divide by each row's number of real tokens.",
     "np.maximum(real.sum(1, keepdims=True), 1)",
     "real.shape[1]",
 )
@@ -322,12 +329,12 @@ mean_pool.wrong(
     "max(real.sum(), 1)",
 )
 mean_pool.wrong(
-    "Padding is left out of the count but not of the sum: multiply x by the mask before it is summed.",
+    "You leave padding out of the count but not out of the sum. Multiply x by the mask before you sum.",
     "(x * real[..., None]).sum(1)",
     "x.sum(1)",
 )
 mean_pool.wrong(
-    "This is the first token's vector. That is [CLS]'s way; here the mean of all real tokens is wanted.",
+    "You return the first token's vector, as with [CLS]. Return the mean of all real tokens.",
     body="""
     return x[:, 0] * real.any(1, keepdims=True)
     """,
@@ -338,11 +345,12 @@ mean_pool.wrong(
 mean_pool_backward = lesson.exercise(
     "mean_pool_backward",
     hints=(
-        "By how much does the mean change if one real token's number rises by 1? And if a padded one's does?",
+        "By how much does the mean change if an element of a real token rises by 1? And an element at "
+        "padding?",
         "Each real token gets g divided by its row's number of real tokens; padding gets 0.",
         "(g / count)[:, None] * real[..., None], with the count of mean_pool.",
     ),
-    why="Fine-tuning from a mean reaches every real token at once, all alike.",
+    why="In fine-tuning with a mean, every real token gets the same gradient.",
 )
 
 
@@ -370,20 +378,20 @@ def _(my, g, x, real):
 
 
 mean_pool_backward.wrong(
-    "The division is missing: each token has only its share, 1/count, in the mean.", "(g / count)", "g"
+    "The division is missing: each token enters the mean with the factor 1/count.", "(g / count)", "g"
 )
 mean_pool_backward.wrong(
-    "Padding gets a gradient too, though it has no part in the mean. Multiply by the mask.",
+    "Padding gets a gradient too, although it is not part of the mean. Multiply by the mask.",
     "(g / count)[:, None] * real[..., None]",
     "np.repeat((g / count)[:, None], real.shape[1], 1)",
 )
 mean_pool_backward.wrong(
-    "The gradient is divided by the length with padding. Divide by the number of real tokens of the row.",
+    "You divide by the length with padding. Divide by the row's number of real tokens.",
     "np.maximum(real.sum(1, keepdims=True), 1)",
     "real.shape[1]",
 )
 mean_pool_backward.wrong(
-    "The rows' counts are mixed up: this divides by the number of real tokens of the whole batch.",
+    "You divide by the number of real tokens of the whole batch. Each row has its own count.",
     "np.maximum(real.sum(1, keepdims=True), 1)",
     "max(real.sum(), 1)",
 )
@@ -393,11 +401,12 @@ mean_pool_backward.wrong(
 masked_accuracy = lesson.exercise(
     "masked_accuracy",
     hints=(
-        "Which places have a right and a wrong at all?",
-        "argmax over the last axis, then compare at the asked places only.",
+        "At which positions can the model be right or wrong at all?",
+        "Take argmax over the last axis, then compare at the asked positions only.",
         "(logits.argmax(-1)[asked] == labels[asked]).mean(), and 0.0 if nothing is asked.",
     ),
-    why="Over all places the figure would be high from the start: it would mostly say how well the model copies.",
+    why="Over all positions the accuracy would be high from the start: it would mostly measure how well "
+    "the model copies.",
 )
 
 
@@ -420,12 +429,12 @@ def _(my, rng):
 
 
 masked_accuracy.wrong(
-    "The number of right places is divided by the number of all places. Divide by the asked ones.",
+    "You divide by the number of all positions. Divide by the number of asked ones.",
     "right.mean()",
     "right.sum() / labels.size",
 )
 masked_accuracy.wrong(
-    "Token 0 is left out, as if nothing were asked there.", "labels != IGNORED", "labels > 0"
+    "You leave out token 0, as if nothing were asked there.", "labels != IGNORED", "labels > 0"
 )
 masked_accuracy.wrong(
     "argmax runs along the wrong axis: the likeliest token is found along the last axis, V.",
@@ -433,7 +442,7 @@ masked_accuracy.wrong(
     "logits.argmax(1)[:, [0] * labels.shape[1]][asked]",
 )
 masked_accuracy.wrong(
-    "Places where nothing is asked count as right. They have no answer: choose the asked places first.",
+    "You count positions where nothing is asked as right. Choose the asked positions first.",
     body="""
     asked = labels != IGNORED
     return float(((logits.argmax(-1) == labels) | ~asked).mean())

@@ -1,7 +1,7 @@
 """Exercises of lesson 15: BERT.
 
 Write each function where it says so; `python -m tutorials check 15` tests this file and explains.
-NumPy is all you need. A label of IGNORED (-100) means that nothing is asked at that place.
+NumPy is all you need. A label of IGNORED (-100) means that nothing is asked at that position.
 """
 
 import numpy as np
@@ -10,14 +10,14 @@ IGNORED = -100
 
 
 def mask_tokens(tokens, first, second, random_tokens, mask_token, never):
-    """What the model sees, and what it is asked: the masking of BERT, with the random numbers given.
+    """Mask tokens as BERT does, with the random numbers given: (what the model sees, what it is asked).
 
     tokens: integers (B, T);  first, second: (B, T), numbers from 0 to below 1;  random_tokens: integers (B, T)
-    mask_token: the number of [MASK];  never: a tuple of token numbers that are never asked for (padding, [CLS])
-    A place is asked if its `first` is below 0.15, unless its token is in `never`. At an asked place the model sees mask_token
-    if `second` is below 0.8, else the token of random_tokens if it is below 0.9, else the token itself. Elsewhere it sees the
-    token.
-    ->  (seen, labels), both integers (B, T), new arrays: the label is the token where it is asked, IGNORED elsewhere.
+    mask_token: the id of [MASK];  never: a tuple of token ids that are never asked for (padding, [CLS])
+    A position is asked if its `first` is below 0.15, unless its token is in `never`. At an asked position the
+    model sees mask_token if `second` is below 0.8, else the token of random_tokens if `second` is below 0.9,
+    else the token itself. Elsewhere it sees the token.
+    ->  (seen, labels), both integers (B, T), new arrays: the label is the token where asked, IGNORED elsewhere.
     """
     # solution
     asked = (first < 0.15) & ~np.isin(tokens, never)
@@ -28,11 +28,11 @@ def mask_tokens(tokens, first, second, random_tokens, mask_token, never):
 
 
 def mlm_loss(logits, labels):
-    """Cross-entropy at the asked places.
+    """Cross-entropy at the asked positions.
 
     logits: (B, T, V);  labels: integers (B, T), IGNORED where nothing is asked
-    ->  a number: the mean of -log softmax(logits)[label] over the asked places; 0.0 if there are none. Token 0 is a token
-    like the others. Finite for any finite logits, 1e4 too.
+    ->  a number: the mean of -log softmax(logits)[label] over the asked positions; 0.0 if there are none. Token 0 is a
+    token like the others. The result is finite for any finite logits, 1e4 too.
     """
     # solution
     asked = labels != IGNORED
@@ -49,7 +49,7 @@ def mlm_loss_backward(g, logits, labels):
     """The gradient of g * mlm_loss(logits, labels) with respect to the logits.
 
     g: a number;  logits: (B, T, V);  labels: integers (B, T)
-    ->  (B, T, V), a new array; 0 at all places that are not asked, and everywhere if none is.
+    -> (B, T, V), a new array; 0 at all positions that are not asked.
     """
     # solution
     asked = labels != IGNORED
@@ -64,10 +64,10 @@ def mlm_loss_backward(g, logits, labels):
 
 
 def mean_pool(x, real):
-    """One vector for each sentence: the mean of its tokens' vectors, padding left out.
+    """One vector for each sentence: the mean of its tokens' vectors without padding.
 
     x: (B, T, C), may hold anything finite at padding;  real: booleans (B, T), False at padding
-    ->  (B, C); zeros for a row that is padding only, without a warning.
+    -> (B, C); zeros for a row of padding only, without a warning.
     """
     # solution
     count = np.maximum(real.sum(1, keepdims=True), 1)  # (B, 1)
@@ -87,7 +87,7 @@ def mean_pool_backward(g, real):
 
 
 def masked_accuracy(logits, labels):
-    """The share of asked places at which the likeliest token is the right one.
+    """The share of asked positions at which the likeliest token is the right one.
 
     logits: (B, T, V);  labels: integers (B, T), IGNORED where nothing is asked
     ->  a float from 0 to 1; 0.0 if nothing is asked.

@@ -3,14 +3,15 @@
 #
 # *Reading: 35 minutes. Exercises: 45 minutes. Needs: lessons 05, 09, 12, 13, 14.*
 #
-# A GPT looks left. To *understand* a sentence that is all there, why not look both ways? What can such a model be asked, if it
-# sees its own answer, and what is it good for?
+# A GPT looks left. To *understand* a complete sentence, why not look both ways? But then the model sees the
+# token it should predict. On what task can you train it, and what is it good for?
 #
 # **You will be able to:**
 #
 # - say why next-token prediction and looking both ways exclude each other, and how masking gets around it;
 # - mask a batch as BERT does (15 %, of these 80/10/10), and give the reason for each number;
-# - derive the loss at the chosen places and its gradient, and name the mistakes that make it silently wrong;
+# - derive the loss at the chosen positions and its gradient, and name the mistakes that make it silently
+#   wrong;
 # - show that both sides help, by training the same model with the left side only;
 # - pool a sentence into a vector, and fine-tune.
 
@@ -35,17 +36,18 @@ mg.manual_seed(0)
 # %% [markdown]
 # ## Intuition: a cloze test
 #
-# Fill in: `___ orange egg`. You write `an`, and you know it from what comes *after*. Fill in: `two uncles ___ red hats`. It is
-# `wear`, since there are two of them (before), and since it is hats (after). A reader who must go from left to right can only
-# guess here.
+# Fill in: `___ orange egg`. You write `an`, because of the words *after* it. Fill in: `two uncles ___ red
+# hats`. It is `wear`, because there are two uncles (before) and because of the hats (after). A reader who
+# sees only the words to the left must guess here.
 #
-# Now try to train a network that sees both sides to predict each token: it sees the token it should predict. So **hide** some
-# tokens, and ask for these. That is masked language modelling, the task of BERT (Devlin et al. 2019, section 3.1), a cloze test
-# by the thousand (Taylor 1953). The price: only the hidden places teach anything, about one in seven, where a GPT learns at
-# every one.
+# Suppose we train a network that sees both sides to predict each token. It sees the token it should predict,
+# so it only copies. So **hide** some tokens, and ask for those. That is masked language modelling, the task
+# of BERT (Devlin et al. 2019, section 3.1): thousands of cloze tests (Taylor 1953). The price is that the
+# model learns only at the hidden positions, about one in seven. A GPT learns at every position.
 #
-# For this lesson, a language so small that we can compute what the *best possible* reader would get: a subject, a verb, an
-# object. The article must fit what follows, the verb must fit the number of the subject and the kind of the object.
+# For this lesson we use a language so small that we can compute the score of the *best possible* reader. A
+# sentence is a subject, a verb and an object. The article must fit the next word, and the verb must fit the
+# number of the subject and the kind of the object.
 
 # %%
 ADJECTIVES = ["old", "orange", "angry", "small", "red", "happy"]
@@ -69,7 +71,7 @@ sentences = [
     )
     for thing in THINGS[verb]
 ]
-PAD, CLS, MASK = 0, 1, 2  # tokens that are no words
+PAD, CLS, MASK = 0, 1, 2  # special tokens
 words = sorted({word for sentence in sentences for word in sentence})
 number = {word: i + 3 for i, word in enumerate(words)}
 V = len(words) + 3
@@ -82,46 +84,47 @@ def spell(tokens):
     return " ".join({PAD: "[PAD]", CLS: "[CLS]", MASK: "[MASK]"}.get(int(t)) or words[t - 3] for t in tokens)
 
 
-print(f"{len(language):,} sentences of {len(words)} words; 500 are kept apart, such as")
+print(f"{len(language):,} sentences of {len(words)} words; 500 are kept for the test, such as")
 print(*(spell(row) for row in test[:3]), sep="\n")
 
 # %% [markdown]
-# Each begins with `[CLS]`, which stands for the sentence as a whole; we come to it.
+# Each begins with `[CLS]`, which stands for the whole sentence. We need it below.
 #
 # ## Definition
 #
-# Of a text $t_1 \dots t_T$ choose places $A$, each with probability 0.15, never padding or the like. Make $\tilde t$ of it: at
-# each chosen place
+# In a text $t_1 \dots t_T$, choose a set $A$ of positions, each with probability 0.15, but never padding or
+# other special tokens. Then $\tilde t$ is the same text, except that each chosen position holds
 #
-# - with probability 0.8 stands `[MASK]`,
-# - with probability 0.1 any ordinary token, drawn at random,
-# - with probability 0.1 what stood there before.
+# - with probability 0.8 the token `[MASK]`,
+# - with probability 0.1 an ordinary token, drawn at random,
+# - with probability 0.1 the original token.
 #
-# The model sees $\tilde t$ and gives logits $(T, V)$; the loss is the mean over the chosen places only:
+# The model sees $\tilde t$ and returns logits $(T, V)$. The loss is the mean over the chosen positions only:
 #
 # $$L = -\frac{1}{|A|} \sum_{i \in A} \ln p(t_i \mid \tilde t)$$
 #
-# **Why not always `[MASK]`?** The token never occurs when the trained model is used, so a model that had learned to do its work
-# only there would be of little use (section 3.1 of the paper). With the other 20 % it cannot know at *any* place whether what
-# stands there is right, so it must work out every place from its context. Of all tokens, the random ones are only
-# $0.15 \cdot 0.1 = 0.015$, too few to spoil the text.
+# **Why not always `[MASK]`?** The token never occurs when the trained model is used, so a model that works
+# only at `[MASK]` would be of little use (section 3.1 of the paper). Because of the other 20 %, the model
+# cannot know at *any* position whether the token it sees is right, so it must predict every position from its
+# context. Only $0.15 \cdot 0.1 = 0.015$ of all tokens are random, too few to damage the text.
 #
-# The model (`models/bert.py`): three embeddings are added, of the token, of its position (learned), and of its type (in a pair
-# of sentences, the first or the second); a norm; then the encoder layers of lesson 13 with GELU, post-norm. The output is the
-# embedding table again, behind one more small layer.
+# The model (`models/bert.py`) adds three embeddings: of the token, of its position (learned), and of its type
+# (first or second sentence of a pair). Then come a norm and the encoder layers of lesson 13 with GELU,
+# post-norm. The output uses the embedding table again, after one more small layer.
 
 # %%
 model = quick_start(BERT(V, d_model=32, num_heads=4, num_layers=2, d_ff=64, max_len=8, dropout=0.0))
 print(viz.trace_forward(model, test[:1]).text(depth=1).split("\n\n")[0])
 
 # %% [markdown]
-# $(1, 8)$ numbers in, $(1, 8, 32)$ all the way, $(1, 8, 44)$ logits out. There is no causal mask: all places see all places but
-# padding. (`quick_start` sets first values that let a model as small as this learn in seconds.)
+# The input is $(1, 8)$, every layer in between returns $(1, 8, 32)$, and the logits are $(1, 8, 44)$. There
+# is no causal mask: every position sees all positions but padding. (`quick_start` sets initial values with
+# which a model this small learns in seconds.)
 #
 # ## A worked example by hand
 #
-# Five tokens, and for each two random numbers from 0 to 1: one decides whether it is asked for (below 0.15), the other what
-# becomes of it.
+# Take five tokens, and for each of them two random numbers from 0 to 1. The first decides whether the token
+# is asked for (below 0.15), the second what the model sees there.
 #
 # | token | first number | asked? | second number | the model sees |
 # | --- | --- | --- | --- | --- |
@@ -131,13 +134,13 @@ print(viz.trace_forward(model, test[:1]).text(depth=1).split("\n\n")[0])
 # | uncle | 0.14 | yes | 0.85, from 0.8 to 0.9 | a random word, say `cake` |
 # | eats | 0.07 | yes | 0.95, above 0.9 | eats |
 #
-# It is asked three questions. Say it gives the right words the probabilities 0.5, 0.125 and 0.25. The loss is
-# $(0.6931 + 2.0794 + 1.3863)/3 = 1.3863$. The places that were not asked play no part.
+# The model must answer at three positions. Suppose it gives the right words the probabilities 0.5, 0.125 and
+# 0.25. Then the loss is $(0.6931 + 2.0794 + 1.3863)/3 = 1.3863$. The other positions do not count.
 
 
 # %%
 def mask_tokens(tokens, first, second, random_tokens, never=(PAD, CLS)):
-    """(what the model sees, what it is asked), where nothing is asked IGNORED; all arrays are (B, T)."""
+    """Return (seen, labels), with IGNORED as the label where nothing is asked; all arrays are (B, T)."""
     asked = (first < 0.15) & ~np.isin(tokens, never)
     seen = np.where(asked & (second < 0.8), MASK, tokens)
     seen = np.where(asked & (second >= 0.8) & (second < 0.9), random_tokens, seen)
@@ -155,7 +158,8 @@ losses = -np.log([0.5, 0.125, 0.25])
 assert np.allclose(losses, [0.6931, 2.0794, 1.3863], atol=1e-4) and round(losses.mean(), 4) == 1.3863
 
 # %% [markdown]
-# `hide` in `models/bert.py` is the same and draws the numbers itself. Over many tokens the shares come out:
+# `hide` in `models/bert.py` does the same and draws the numbers itself. Over many tokens, we get the shares
+# we asked for:
 
 # %%
 many = np.tile(train, (20, 1))
@@ -177,15 +181,16 @@ assert (seen == many)[~asked].all() and not asked[:, 0].any()
 #
 # ## Derivation: the gradient at the logits
 #
-# For one place, lesson 05 gave $\partial(-\ln p_c)/\partial z = p - e_c$, with $e_c$ the one-hot vector of the right token $c$.
-# Here the loss is a sum over $i \in A$, divided by $|A|$, and place $i$'s logits appear in place $i$'s term only. So
+# For one position, lesson 05 gave $\partial(-\ln p_c)/\partial z = p - e_c$, with $e_c$ the one-hot vector of
+# the right token $c$. Here the loss is a sum over $i \in A$, divided by $|A|$, and the logits of position $i$
+# appear only in the term of position $i$. So
 #
 # $$\frac{\partial L}{\partial z_i} = \frac{1}{|A|} (p_i - e_{t_i}) \quad \text{for } i \in A,$$
 #
 # $$\frac{\partial L}{\partial z_i} = 0 \quad \text{elsewhere.}$$
 #
-# The zeros are at the *logits* only. In the layers below, the places that were not asked do get gradients, from the hidden
-# places that looked at them: that is how the context learns to be useful.
+# Only the gradient at the *logits* is zero there. In the layers below, the other positions do get gradients,
+# from the hidden positions that attend to them. That is how the context learns to be useful.
 
 
 # %%
@@ -211,7 +216,8 @@ def mlm_loss_backward(g, logits, labels):
 # %% [markdown]
 # ## Gradient check
 #
-# What was derived; that `F.cross_entropy` with `ignore_index` says the same; and a whole small BERT.
+# We check the derived gradient, compare it with `F.cross_entropy` with `ignore_index`, and check a whole
+# small BERT.
 
 # %%
 rng = np.random.default_rng(0)
@@ -229,7 +235,8 @@ question = np.array([[CLS, MASK, 5, PAD], [CLS, 4, MASK, 7]])
 print("a whole BERT:", gradcheck(lambda *p: small(question), [*small.parameters()], fast=True))
 
 # %% [markdown]
-# And the sentence about the layers below: ask at one place, and look at the gradient at each token's vector.
+# Now check the claim about the layers below: ask at one position, and look at the gradient of each token's
+# vector.
 
 # %%
 model.zero_grad()
@@ -242,14 +249,15 @@ logits = F.linear(
 )
 F.cross_entropy(logits[0, 4:5], test[0, 4:5]).backward()
 reach = np.linalg.norm(vectors.grad.data[0], axis=-1)
-print(spell(test[0]), "\nasked at place 4 only; gradient at each place:", reach)
+print(spell(test[0]), "\nasked at position 4 only; gradient at each position:", reach)
 assert (reach > 0).all()
 
 # %% [markdown]
 # ## Training: both sides, and the left side only
 #
-# The same model, the same data, the same masks, twice: once as it is, once with the causal mask of lesson 09, so that each
-# place sees itself and what is to its left. The second is a GPT that is asked BERT's questions.
+# We train the same model twice, with the same data and the same masks. The second time we add the causal mask
+# of lesson 09, so that each position sees only itself and the positions to its left. That second model is a
+# GPT with BERT's task.
 
 
 # %%
@@ -258,7 +266,7 @@ def as_it_is(tokens, seen, labels):
 
 
 def trained(mask=None, steps=500, change=as_it_is, seed=0):
-    """A BERT after so many steps; mask: who may look at whom; change: of what is seen and asked, for experiments below."""
+    """Train a BERT; mask: the attention mask; change: a function that changes seen and labels (see below)."""
     mg.manual_seed(seed)
     net = quick_start(BERT(V, d_model=32, num_heads=4, num_layers=2, d_ff=64, max_len=8, dropout=0.0))
     optimizer = optim.AdamW(net.parameters(), lr=5e-3, betas=(0.9, 0.98), weight_decay=0.01)
@@ -285,13 +293,14 @@ print("left side only")
 left_only = trained(left)
 
 # %% [markdown]
-# Now hide one word at a time in sentences that neither has seen, and count. What could be had at best? The language is small
-# enough to look: of all sentences that agree with what can be seen, take the most frequent word. No reader does better.
+# Now hide one word at a time in sentences that neither model has seen, and count the right answers. How many
+# could there be at best? The language is small enough to compute that: among all sentences that agree with
+# the visible words, take the most frequent word. No reader can do better.
 
 
 # %%
 def found(net, mask=None):
-    """The share of words found, for each place, when it alone is hidden."""
+    """Return the share of words found for each position, if only that position is hidden."""
     shares = []
     for place in range(1, 8):
         seen = test.copy()
@@ -303,7 +312,7 @@ def found(net, mask=None):
 
 
 def best_possible(place, visible):
-    """What the best reader finds at a place who sees the places `visible`, over the whole language."""
+    """Return the share of words that the best reader of the positions `visible` finds at a position."""
     _, context = np.unique(language[:, visible], axis=0, return_inverse=True)
     times = np.zeros((context.max() + 1, V))
     np.add.at(times, (context.ravel(), language[:, place]), 1)
@@ -335,7 +344,7 @@ for i, (got, best, colour, name) in enumerate(
     )
 axes.set_xticks(range(7), places)
 axes.set(
-    xlabel="the place that is hidden",
+    xlabel="the position that is hidden",
     ylabel="share of hidden words found",
     ylim=(0, 1.35),
     yticks=np.arange(0, 1.1, 0.25),
@@ -344,28 +353,32 @@ axes.set_title("Both sides help exactly where the answer depends on what comes a
 axes.legend(ncols=3, loc="upper center", fontsize=9)
 show(
     figure,
-    "Share of hidden words found at each place of the sentence, by the same model with both sides and with the left side only.",
+    "Share of hidden words found at each position of the sentence, by the same model with both sides and "
+    "with the left side only.",
 )
 
 # %% [markdown]
-# Both models are about as good as anybody can be with what they see. (A figure above the best possible is luck: it is counted
-# on 500 sentences, the best on all of them.) At four places the two sides are no better than one: nothing in the sentence tells
-# which adjective it was. (For the object: the verb stands to its left.) At the other three, the articles and the verb, what
-# decides comes after. A test on real text blurs this picture, since there everything depends a little on everything.
+# Both models are about as good as possible with the words they see. (A figure above the best possible is
+# luck: it is measured on 500 sentences, the best possible on all of them.) At four positions two sides are no
+# better than one. For example, nothing in the sentence says which adjective it was, and the verb, which
+# decides the object, is to its left. At the other three positions, the articles and the verb, the answer
+# depends on later words. On real text this picture is less clear, since there everything depends a little on
+# everything.
 #
-# On real text it is the recipe `mlm`: `python -m minigrad.train mlm` hides characters of Python's manual and fills in your own
-# questions afterwards, such as `th_ val_e`.
+# For real text there is the recipe `mlm`: `python -m minigrad.train mlm` hides characters of Python's manual,
+# and afterwards fills in your own questions, such as `th_ val_e`.
 #
 # ## What 80/10/10 is for
 #
-# The reason given above can be tested. Take sentences *without* any `[MASK]` in which the first article is wrong (`two`, where
-# `an` should be), and look at what the model says at that place. Does it see the mistake, or repeat it? Four models, 300 steps
-# each, which differ in what they saw and were asked in training:
+# We can test the reason given above. Take sentences *without* any `[MASK]` in which the first article is
+# wrong (`two` instead of `an`), and look at the model's prediction at that position. Does it correct the
+# mistake, or repeat it? We train four models, 300 steps each, which differ in what they see and what they are
+# asked:
 
 
 # %%
 def mended(net):
-    """The share of first articles that are named rightly, where another article stands."""
+    """Return the share of first articles that are predicted correctly where the input has a wrong one."""
     seen, articles = test.copy(), [number[word] for word in ("a", "an", "two")]
     seen[:, 1] = [articles[(articles.index(right) + 1) % 3] for right in test[:, 1]]
     with mg.no_grad():
@@ -398,12 +411,13 @@ for name, change in changes.items():
 
 # %%
 for name, (hidden, wrong) in results.items():
-    print(f"{name:17s} hidden words found {hidden:.1%}   wrong articles mended {wrong:.1%}")
+    print(f"{name:17s} hidden words found {hidden:.1%}   wrong articles corrected {wrong:.1%}")
 assert results["80/10/10"][1] > 0.7 and results["80/0/20"][1] < 0.5 and results["asked everywhere"][1] < 0.5
 
 # %% [markdown]
-# All four fill in `[MASK]` about equally well. What they make of a wrong word is another matter, and since it is never asked
-# for directly, it depends on chance too. So here are the figures of four seeds (`trained(seed=...)` repeats them):
+# All four fill in `[MASK]` about equally well. They differ in how they treat a wrong word. Since this is
+# never trained directly, it also depends on chance, so here are the figures of four seeds
+# (`trained(seed=...)` repeats them):
 #
 # | trained with | seed 0 | 1 | 2 | 3 |
 # | --- | --- | --- | --- | --- |
@@ -412,18 +426,20 @@ assert results["80/10/10"][1] > 0.7 and results["80/0/20"][1] < 0.5 and results[
 # | 80/0/20 | 28 % | 0 % | 5 % | 0 % |
 # | asked everywhere | 0 % | 4 % | 0 % | 6 % |
 #
-# A model that has met wrong words where it could not know it doubts what it reads. Without the random words it learns that a
-# word which stands there is right, and repeats it; asked everywhere, it copies. Trained on `[MASK]` alone it was never asked at
-# a place with a word in it, and what it says there is luck. The paper compares such shares too (appendix C.2): fine-tuning
-# hardly minds them, but used without fine-tuning, the model trained on `[MASK]` alone was worse.
+# A model trained with random words does not trust the words it reads. Without random words it learns that a
+# visible word is always right, and repeats it. Asked everywhere, it learns to copy. Trained on `[MASK]`
+# alone, it was never asked at a position with a word, and its answer there is luck. The paper compares such
+# shares too (appendix C.2): they hardly matter for fine-tuning, but without fine-tuning the model trained on
+# `[MASK]` alone was worse.
 #
 # ## A vector for a sentence
 #
-# BERT's output is a vector for each token. For a sentence one wants one vector. Two ways:
+# BERT returns a vector for each token. Often you want one vector for the whole sentence. There are two ways:
 #
-# - **`[CLS]`**: take the first token's vector, through one more layer and a tanh (`pool`). It is a place like the others, which
-#   can gather what it likes. But masked language modelling never asks anything *there*. The paper trained it by a second task,
-#   whether one sentence follows the other. Without that, it becomes useful only in fine-tuning.
+# - **`[CLS]`**: take the first token's vector, through one more layer and a tanh (`pool`). This position can
+#   attend to all others. But masked language modelling never asks anything *there*. The paper trained it with
+#   a second task: does one sentence follow the other? Without that task, it becomes useful only in
+#   fine-tuning.
 # - **Mean pooling**: the mean of the tokens' vectors, **padding left out**.
 
 
@@ -449,8 +465,9 @@ assert np.allclose(right, alone.mean(1), atol=1e-5) and np.linalg.norm(careless 
 # %% [markdown]
 # ## Fine-tuning, in short
 #
-# Put a small layer on top and train *everything* on for a few steps, on the task you have few labels for. Here: is a sentence
-# right, or has one article or verb got the wrong form? 256 labelled sentences; the same with a model that starts from scratch.
+# Put a small layer on top, and train *everything* for a few more steps on a task with few labels. Here the
+# task is to tell whether a sentence is right, or one article or verb has the wrong form. We have 256 labelled
+# sentences, and compare with a model that starts from scratch.
 
 
 # %%
@@ -472,7 +489,7 @@ for row, ok in list(zip(*labelled, strict=True))[:3]:
 
 
 def fine_tuned(start):
-    """(the share of 500 new sentences judged rightly, the last training loss) after 60 steps from a model."""
+    """Train a copy for 60 steps; return (share of 500 new sentences judged correctly, last training loss)."""
     mg.manual_seed(1)
     net, head = copy.deepcopy(start), nn.Linear(32, 2)
     optimizer = optim.AdamW([*net.parameters(), *head.parameters()], lr=2e-3)
@@ -487,23 +504,24 @@ def fine_tuned(start):
 
 (from_pretrained, loss), (from_scratch, other_loss) = fine_tuned(both_sides), fine_tuned(model)
 print(
-    f"judged rightly: {from_pretrained:.1%} after pre-training, {from_scratch:.1%} from scratch, 50% by guessing"
+    f"judged correctly: {from_pretrained:.1%} after pre-training, {from_scratch:.1%} from scratch, 50% by guessing"
 )
 print(f"training losses: {loss:.4f} and {other_loss:.4f}")
 assert from_pretrained > from_scratch + 0.1
 
 # %% [markdown]
-# By then both know the 256 sentences nearly by heart. But the first had learned, without any label, what goes together, and
-# only had to be told what is wanted. That was BERT's point.
+# By then both have almost memorized the 256 sentences. But the first had already learned, without any label,
+# which words fit together. It only had to learn the new task. That was BERT's point.
 #
 # ## Edge cases
 #
-# - **Nothing is asked.** In a short text no place may be chosen. The mean over no places is 0/0. minigrad gives a loss of 0 and
-#   a gradient of 0, PyTorch gives NaN; the recipe `mlm` makes sure that one place is asked.
-# - **Padding** is never asked for, and nobody looks at it. These are two masks with two meanings: one for the loss, one for the
-#   attention.
-# - **All words hidden**: then the model says at each place what is likely there. Each place is answered alone, without knowing
-#   what is put into the others, so the words need not fit together.
+# - **Nothing is asked.** In a short text it can happen that no position is chosen. The mean over no positions
+#   is 0/0. minigrad returns a loss of 0 and a gradient of 0, PyTorch returns NaN. The recipe `mlm` always
+#   asks for at least one.
+# - **Padding** is never asked for, and no position attends to it. These are two masks with two meanings: one
+#   for the loss, one for the attention.
+# - **All words hidden**: then the model predicts a likely word for each position. It predicts each of them
+#   alone, without knowing the other answers, so the words need not fit together.
 
 # %%
 none_asked = np.full((1, 8), IGNORED)
@@ -519,10 +537,11 @@ print("all hidden:", spell(guess[1:]))
 # %% [markdown]
 # ## Pitfalls
 #
-# **One number for two decisions.** A much-copied implementation once drew one number `prob` per token, asked if `prob < 0.15`,
-# and then chose `[MASK]` if `prob < prob * 0.8`, which is never true of a positive number; nor is the next condition, so all
-# went to the last branch (codertimo/BERT-pytorch, issue 13; it was mended). The model never saw a `[MASK]`, and no error was
-# raised. Draw a second number, or divide the first by 0.15. And count the shares, as above:
+# **One number for two decisions.** A much-copied implementation once drew one number `prob` for each token,
+# asked for the token if `prob < 0.15`, and then chose `[MASK]` if `prob < prob * 0.8`. That is never true of
+# a positive number, and neither is the next condition, so every token took the last branch
+# (codertimo/BERT-pytorch, issue 13; since fixed). The model never saw a `[MASK]`, and no error was raised.
+# Draw a second number, or divide the first by 0.15. And count the shares, as above:
 
 # %%
 prob = np.random.default_rng(0).random(100_000)
@@ -533,10 +552,11 @@ print("masked with `prob / 0.15 < 0.8`:  ", (prob / 0.15 < 0.8).mean().round(3))
 assert (prob < prob * 0.8).sum() == 0 and (prob < 0.8).all() and abs((prob / 0.15 < 0.8).mean() - 0.8) < 0.01
 
 # %% [markdown]
-# **0 as the mark for "nothing asked".** If labels are 0 where nothing is asked, and the loss ignores 0, then the word with
-# number 0 is never asked for, and cannot be learned: it is pushed down at every place where another word was right, and never
-# up. Where 0 is padding this does no harm, until somebody uses a vocabulary in which it is a word. A mark that is no token
-# number, -100, costs nothing. Below, a batch in which 0 is a word and right in one place of four; the gradient at its logit:
+# **0 as the label for "nothing asked".** If the label is 0 where nothing is asked, and the loss ignores 0,
+# then the word with id 0 is never asked for and cannot be learned. Its logit is pushed down wherever another
+# word was right, and never up. If 0 is padding, this does no harm, until somebody uses a vocabulary in which
+# it is a word. A label that is not a token id, such as -100, avoids the problem. In the batch below, 0 is a
+# word, and the right one at one position of four:
 
 # %%
 words_asked = np.array([0, 1, 2, 3])
@@ -549,29 +569,31 @@ for name, ignore in (("ignoring 0", 0), ("ignoring -100", -100)):
 assert slope["ignoring 0"][0] > 0.2 and np.allclose(slope["ignoring -100"], 0)
 
 # %% [markdown]
-# With all four words equally frequent, equal biases are right, and the gradient should be 0. Ignoring 0, word 0 is pushed down
-# (a positive slope) for as long as it has any probability left.
+# All four words are equally frequent, so equal biases are right and the gradient should be 0. If the loss
+# ignores 0, word 0 is pushed down (a positive slope) as long as it has any probability left.
 #
-# **A loss over all places.** Then six of seven questions are to copy what stands there. The loss looks far better, and the
-# doubt is gone: that is the last row of the table above. Where nothing is asked, the gradient at the logits must be 0.
+# **A loss over all positions.** Then at six of seven positions the model only has to copy its input. The loss
+# looks far better, but the model trusts every word it reads: that is the last row of the table above. Where
+# nothing is asked, the gradient at the logits must be 0.
 #
-# **Random replacements that are no words.** Draw them from the ordinary tokens, not from all numbers: `[PAD]` in the middle of
-# a sentence would hide that place from everybody (here padding is known by its number).
+# **Random replacements that are not words.** Draw them from the ordinary tokens, not from all ids: a `[PAD]`
+# in the middle of a sentence would hide that position from all others (here padding is recognized by its id).
 #
-# **Masking once.** If the masks are drawn when the data is prepared and not in each step, the model learns those few questions
-# by heart. (BERT prepared ten versions of its data; RoBERTa draws anew each time: Liu et al. 2019, section 4.1.)
+# **Masking once.** If you draw the masks when the data is prepared and not in each step, the model memorizes
+# those few questions. (BERT prepared ten versions of its data. RoBERTa draws new masks each time: Liu et al.
+# 2019, section 4.1.)
 #
-# **Asking a BERT to write.** It can fill a hole. For text from left to right it was not trained, and has no cache to make it
-# cheap: each new token changes the vectors of all before it.
+# **Generating text with a BERT.** It can fill a gap. It was not trained to write from left to right, and it
+# cannot use a cache to make that cheap: each new token changes the vectors of all tokens before it.
 #
 # ## Practice questions
 
 # %% [markdown]
-# ### Q1. Of 1,000 tokens, how many are on average asked for; and of these masked, replaced, left as they are?
+# ### Q1. How many of 1,000 tokens are asked for on average? How many of those are masked, replaced, kept?
 #
 # <details><summary>Answer</summary>
 #
-# 150; of these 120, 15 and 15.
+# 150 are asked for: 120 masked, 15 replaced and 15 unchanged.
 #
 # </details>
 
@@ -581,11 +603,12 @@ assert [round(1000 * 0.15 * share, 6) for share in (1, 0.8, 0.1, 0.1)] == [150, 
 print([round(1000 * 0.15 * share) for share in (1, 0.8, 0.1, 0.1)])
 
 # %% [markdown]
-# ### Q2. Some code masks 80 % of the chosen places, then replaces half of the *rest*. Why half, and not 0.1?
+# ### Q2. Some code masks 80 % of the chosen positions, then replaces half of the *rest*. Why not 0.1?
 #
 # <details><summary>Answer</summary>
 #
-# It is a share of what is left: $0.2 \cdot 0.5 = 0.1$ of the chosen places. With 0.1 it would be $0.02$.
+# Because it is a share of the remaining 20 %: $0.2 \cdot 0.5 = 0.1$ of the chosen positions. With 0.1 it
+# would be $0.02$.
 #
 # </details>
 
@@ -595,12 +618,12 @@ assert np.isclose(0.2 * 0.5, 0.1) and np.isclose(0.2 * 0.1, 0.02)
 print(round(0.2 * 0.5, 6), round(0.2 * 0.1, 6))
 
 # %% [markdown]
-# ### Q3. A batch of 32 texts of 128 tokens. How many predictions does a step of BERT train, and how many a step of GPT?
+# ### Q3. A batch has 32 texts of 128 tokens. On how many predictions does a step train BERT, and GPT?
 #
 # <details><summary>Answer</summary>
 #
-# On average $32 \cdot 128 \cdot 0.15 = 614.4$, against $32 \cdot 127 = 4064$ (or 4096, if each window brings the token after it
-# along). That is the price of looking both ways.
+# On average $32 \cdot 128 \cdot 0.15 = 614.4$, against $32 \cdot 127 = 4064$ (or 4096, if each window
+# includes the token after it). That is the price of looking both ways.
 #
 # </details>
 
@@ -614,8 +637,9 @@ print(32 * 128 * 0.15, 32 * 127)
 #
 # <details><summary>Answer</summary>
 #
-# From the left there is nothing to see, and `two` is the most frequent, in half of the sentences: 50 %. From both sides always:
-# an `s` at the noun means `two`, else the adjective's first letter decides.
+# From the left the reader sees nothing and guesses `two`, the most frequent article, which is right in half
+# of the sentences: 50 %. From both sides it is always right: an `s` at the noun means `two`, otherwise the
+# adjective's first letter decides.
 #
 # </details>
 
@@ -625,12 +649,12 @@ assert best_left[0] == 0.5 and best_both[0] == 1.0
 print(best_left[0], best_both[0])
 
 # %% [markdown]
-# ### Q5. Two of 8 places are asked; the right tokens get 0.5 and 0.25. What is the loss? And divided by all 8?
+# ### Q5. Two of 8 positions are asked; the right tokens get 0.5 and 0.25. The loss? And divided by all 8?
 #
 # <details><summary>Answer</summary>
 #
-# $(0.6931 + 1.3863)/2 = 1.0397$. Divided by 8: $0.2599$, and all gradients are four times too small, more or less from batch to
-# batch, as more or fewer places are asked.
+# $(0.6931 + 1.3863)/2 = 1.0397$. Divided by 8, it is $0.2599$, and all gradients are four times too small.
+# The factor differs from batch to batch, since the number of asked positions does.
 #
 # </details>
 
@@ -641,11 +665,11 @@ assert round(total / 2, 4) == 1.0397 and round(total / 8, 4) == 0.2599
 print(total / 2, total / 8)
 
 # %% [markdown]
-# ### Q6. A sentence of 3 tokens is padded to 8. The mean over all 8 vectors: which share of it comes from padding?
+# ### Q6. A sentence of 3 tokens is padded to 8. Which share of the mean over all 8 comes from padding?
 #
 # <details><summary>Answer</summary>
 #
-# 5/8 of its terms, 62.5 %. And the more sentences there are that are short, the more alike all careless means become.
+# 5/8 of its terms, 62.5 %. The shorter the sentences, the more alike their careless means become.
 #
 # </details>
 
@@ -658,23 +682,29 @@ print((~real).mean())
 # %% [markdown]
 # ## What was left out
 #
-# The second task of the paper, next sentence prediction, which later work found to do little or harm (Liu et al. 2019, section
-# 4.2). Pairs of sentences with `[SEP]` between them: `types` in `models/bert.py` tells which is which. Word pieces instead of
-# words (lesson 14's byte pair encoding is a cousin). Other tasks that ask at every place: ELECTRA has each token judged right
-# or replaced (Clark et al. 2020). Vectors whose distance means something, which plain BERT's hardly do (Reimers and Gurevych
-# 2019).
+# - **Next sentence prediction**, the second task of the paper. Later work found that it helps little or even
+#   harms (Liu et al. 2019, section 4.2).
+# - **Pairs of sentences** with `[SEP]` between them: `types` in `models/bert.py` says which token is in
+#   which.
+# - **Word pieces** instead of words (lesson 14's byte pair encoding is similar).
+# - **Tasks that ask at every position**: in ELECTRA the model judges for each token whether it is original or
+#   replaced (Clark et al. 2020).
+# - **Vectors whose distances are meaningful**: those of plain BERT hardly are (Reimers and Gurevych 2019).
 #
 # ## Sources
 #
-# - Devlin et al. 2019, *BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding*: section 3.1
-#   (masking, 80/10/10, next sentence), 3.2 (fine-tuning), appendix A.1 (an example), C.2 (other shares than 80/10/10).
+# - Devlin et al. 2019, *BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding*:
+#   section 3.1 (masking, 80/10/10, next sentence), 3.2 (fine-tuning), appendix A.1 (an example), C.2 (other
+#   shares than 80/10/10).
 # - Taylor 1953, *"Cloze Procedure": A New Tool for Measuring Readability*.
 # - Liu et al. 2019, *RoBERTa: A Robustly Optimized BERT Pretraining Approach*.
 # - Clark et al. 2020, *ELECTRA: Pre-training Text Encoders as Discriminators Rather Than Generators*.
-# - Reimers and Gurevych 2019, *Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks*: mean pooling against `[CLS]`.
+# - Reimers and Gurevych 2019, *Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks*: mean pooling
+#   against `[CLS]`.
 #
 # ## Exercises
 #
-# You will write the masking, the loss at the chosen places and its gradient, mean pooling with its gradient, and the measure.
+# You will write the masking, the loss at the chosen positions and its gradient, mean pooling with its
+# gradient, and the accuracy.
 #
 #     python -m tutorials start 15
