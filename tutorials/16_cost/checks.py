@@ -11,12 +11,15 @@ lesson = Checks()
 attention_flops = lesson.exercise(
     "attention_flops",
     hints=(
-        "What are the shapes of the two matrices in each product? There are four products with weights, and two for each head.",
-        "(m, k) @ (k, n) costs 2 m k n. A projection is (n, d_model) @ (d_model, d_model); the scores of one head are "
+        "What are the shapes of the two matrices in each product? There are four products with weights, and "
+        "two for each head.",
+        "(m, k) @ (k, n) costs 2 m k n. A projection is (n, d_model) @ (d_model, d_model); the scores of "
+        "one head are "
         "(n, d_head) @ (d_head, n), and what it gathers (n, n) @ (n, d_head).",
-        "projections = 4 * (2 * n * d_model * d_model); attending = num_heads * (the scores of one head + what it gathers)",
+        "projections = 4 * (2 * n * d_model * d_model); attending = num_heads * (the scores of one head + "
+        "what it gathers)",
     ),
-    why="You can now tell before you buy a machine which part of a model its time will go into, and at which length that "
+    why="Now you can compute which part of a model takes the most time, and from which length on that "
     "changes.",
 )
 
@@ -37,7 +40,8 @@ def _(my, rng):
 
 
 attention_flops.wrong(
-    "You counted multiplications. In a matrix product each is followed by an addition, so (m, k) @ (k, n) costs 2 m k n.",
+    "You counted multiplications. In a matrix product each is followed by an addition, so (m, k) @ (k, n) "
+    "costs 2 m k n.",
     body="return 4 * n * d_model * d_model, 2 * n * n * d_model",
 )
 attention_flops.wrong(
@@ -46,12 +50,13 @@ attention_flops.wrong(
     "2 * n * d_head * n + 2 * n * n * d_head",
 )
 attention_flops.wrong(
-    "There are four projections: queries, keys, values, and the output, which is easily forgotten.",
+    "There are four projections: queries, keys, values and the output. You forgot one.",
     "4 * (2 * n * d_model * d_model)",
     "3 * (2 * n * d_model * d_model)",
 )
 attention_flops.wrong(
-    "The weights are multiplied with the values too: that is a second product of n x n x d_head for each head.",
+    "The weights are multiplied with the values too: that is a second product of n x n x d_head for each "
+    "head.",
     "(2 * n * d_head * n + 2 * n * n * d_head)",
     "(2 * n * d_head * n)",
 )
@@ -65,13 +70,14 @@ attention_bytes = lesson.exercise(
     "attention_bytes",
     hints=(
         "What is the shape of the attention weights of a whole batch? And of its keys?",
-        "Weights are (batch, num_heads, n, n), keys and values (batch, num_heads, n, d_head) each; multiply by the bytes "
+        "Weights are (batch, num_heads, n, n), keys and values (batch, num_heads, n, d_head) each; multiply "
+        "by the bytes "
         "of a number.",
-        "weights = batch * num_heads * n * n * itemsize; the cache has n * d_head in place of n * n, and holds two such arrays",
+        "weights = batch * num_heads * n * n * itemsize; the cache has n * d_head in place of n * n, and "
+        "holds two such arrays",
     ),
-    why="One of the two grows with the square of the length, the other with the length: that is why long texts need "
-    "attention in "
-    "blocks, and why a KV cache can afford to keep everything.",
+    why="The weights grow with the square of the length, the cache with the length. So long texts need "
+    "attention in blocks, and a KV cache can keep all keys and values.",
 )
 
 
@@ -99,11 +105,12 @@ attention_bytes.wrong(
     "The cache holds keys and values: two arrays of that shape.", "cache = 2 * batch", "cache = batch"
 )
 attention_bytes.wrong(
-    "You counted numbers; asked for are bytes, itemsize for each.",
+    "You counted numbers. Return bytes, itemsize for each number.",
     body="return batch * num_heads * n * n, 2 * batch * n * d_model",
 )
 attention_bytes.wrong(
-    "A head is d_model // num_heads wide. All heads together hold d_model numbers for each token, not num_heads times as many.",
+    "A head is d_model // num_heads wide. All heads together hold d_model numbers for each token, not "
+    "num_heads times as many.",
     "d_head = d_model // num_heads",
     "d_head = d_model",
 )
@@ -118,14 +125,17 @@ attention_bytes.wrong(
 merge = lesson.exercise(
     "merge",
     hints=(
-        "Both sums were taken relative to their own maximum. Relative to what should the sum of both be?",
-        "m is the larger of the two. exp(s - m) = exp(s - m1) exp(m1 - m): so the first sums shrink by exp(m1 - m), the "
+        "Each sum is relative to its own maximum. Relative to which number should the sum of both be?",
+        "m is the larger of the two. exp(s - m) = exp(s - m1) exp(m1 - m): so the first sums shrink by "
+        "exp(m1 - m), the "
         "second by "
         "exp(m2 - m). Where m is -inf, subtract 0 instead: -inf - -inf is NaN.",
-        "m = np.maximum(m1, m2); shift = np.where(m == -np.inf, 0, m); c1 = np.exp(m1 - shift); t = c1 * t1 + c2 * t2, "
+        "m = np.maximum(m1, m2); shift = np.where(m == -np.inf, 0, m); c1 = np.exp(m1 - shift); t = c1 * t1 "
+        "+ c2 * t2, "
         "and a alike",
     ),
-    why="This is the whole of the online softmax. Because the grouping does not matter, blocks may be merged in a loop, "
+    why="This is the whole of the online softmax. Because the grouping does not matter, blocks may be "
+    "merged in a loop, "
     "in a tree, or by "
     "several processors.",
 )
@@ -159,7 +169,7 @@ def _(my, rng):
         return my.merge(my.state_of_block(s[:, :3], v[:3]), my.state_of_block(s[:, 3:], v[3:]))
 
 
-@merge.check("the states passed in are left alone")
+@merge.check("the states passed in are unchanged")
 def _(my, rng):
     one = tuple(rng.random(shape) for shape in ((3,), (3,), (3, 2)))
     other = tuple(rng.random(shape) for shape in ((3,), (3,), (3, 2)))
@@ -168,22 +178,25 @@ def _(my, rng):
 
 
 merge.wrong(
-    "Each sum is relative to its own maximum, so they cannot be added as they are: bring both to the common maximum first.",
+    "Each sum is relative to its own maximum, so they cannot be added as they are: bring both to the common "
+    "maximum first.",
     "return m, c1 * t1 + c2 * t2, c1[:, None] * a1 + c2[:, None] * a2",
     "return m, t1 + t2, a1 + a2",
 )
 merge.wrong(
-    "Where neither block has a key to look at, m is -inf and -inf - -inf is NaN. Subtract 0 instead of m there.",
+    "Where neither block has a key to look at, m is -inf and -inf - -inf is NaN. Subtract 0 instead of m "
+    "there.",
     "shift = np.where(m == -np.inf, 0, m)",
     "shift = m",
 )
 merge.wrong(
-    "You rescaled the sums t, but not the gathered values a: they were taken relative to the old maximum too.",
+    "You rescaled the sums t, but not the gathered values a: they were taken relative to the old maximum "
+    "too.",
     "c1[:, None] * a1 + c2[:, None] * a2",
     "a1 + a2",
 )
 merge.wrong(
-    "The factors are the wrong way round: exp(m - m1) grows where exp(m1 - m) must shrink, and overflows.",
+    "The factors are inverted: exp(m - m1) is above 1 and overflows, exp(m1 - m) is at most 1.",
     "c1, c2 = np.exp(m1 - shift), np.exp(m2 - shift)",
     "c1, c2 = np.exp(shift - m1), np.exp(shift - m2)",
 )
@@ -198,14 +211,17 @@ merge.wrong(
 blockwise_attention = lesson.exercise(
     "blockwise_attention",
     hints=(
-        "Two loops, queries outside, keys inside. What must be remembered between two blocks of keys?",
-        "For each block of queries: the state of the first block of keys, merged with that of each further one. At the "
+        "Write two loops, queries outside, keys inside. What must you keep between two blocks of keys?",
+        "For each block of queries: the state of the first block of keys, merged with that of each further "
+        "one. At the "
         "end y = a / t "
         "and the log-sum-exp is m + log t.",
-        "new = state_of_block(q[rows] @ k[keys].T / np.sqrt(q.shape[1]), v[keys]); state = new if state is None else "
+        "new = state_of_block(q[rows] @ k[keys].T / np.sqrt(q.shape[1]), v[keys]); state = new if state is "
+        "None else "
         "merge(state, new)",
     ),
-    why="This is FlashAttention's forward pass: the same numbers as before, in memory that grows with the length instead "
+    why="This is FlashAttention's forward pass: the same numbers as before, in memory that grows with the "
+    "length instead "
     "of its square.",
 )
 
@@ -242,7 +258,7 @@ def _(my, rng):
     return "larger than 4 blocks" if largest[0] > 4 * 16 * 16 else "small"
 
 
-@blockwise_attention.check("q, k and v are left alone")
+@blockwise_attention.check("q, k and v are unchanged")
 def _(my, rng):
     q, k, v = (rng.standard_normal((4, 3)) for _ in range(3))
     my.blockwise_attention(q, k, v, 2)
@@ -253,7 +269,8 @@ blockwise_attention.wrong(
     "The scores must be divided by the root of the width, np.sqrt(q.shape[1]).", " / np.sqrt(q.shape[1])", ""
 )
 blockwise_attention.wrong(
-    "That is the softmax of each block of keys by itself, added up. The sum in the denominator must run over all keys: "
+    "That is the softmax of each block of keys by itself, added up. The sum in the denominator must run "
+    "over all keys: "
     "merge the blocks, "
     "and divide at the end.",
     body="""
@@ -269,7 +286,8 @@ return y, lse
 """,
 )
 blockwise_attention.wrong(
-    "The answer is right, but you computed all scores at once: the table of len(q) x len(k) is what this function must "
+    "The answer is right, but you computed all scores at once: the table of len(q) x len(k) is what this "
+    "function must "
     "not make.",
     body="""
 m, t, a = state_of_block(q @ k.T / np.sqrt(q.shape[1]), v)
@@ -277,7 +295,7 @@ return a / t[:, None], m + np.log(t)
 """,
 )
 blockwise_attention.wrong(
-    "Each block of queries needs a state of its own: begin anew for each, instead of going on with that of the queries before.",
+    "Each block of queries needs its own state. You continue with the state of the queries before.",
     body="""
 y, lse = np.empty((len(q), v.shape[1])), np.empty(len(q))
 state = None
@@ -307,15 +325,16 @@ blockwise_attention_backward = lesson.exercise(
     "blockwise_attention_backward",
     hints=(
         "Which numbers did the forward pass keep, and how do you get a block of weights from them?",
-        "p = exp(scores - lse) for a block. Then dv += p^T g, dp = g v^T, ds = p (dp - the row's sum of dp p), and that "
+        "p = exp(scores - lse) for a block. Then dv += p^T g, dp = g v^T, ds = p (dp - the row's sum of dp "
+        "p), and that "
         "sum is g . y.",
-        "ds = p * (g[rows] @ v[keys].T - delta[rows, None]) * scale, with delta = (g * y).sum(axis=-1); dq[rows] += ds @ "
+        "ds = p * (g[rows] @ v[keys].T - delta[rows, None]) * scale, with delta = (g * y).sum(axis=-1); "
+        "dq[rows] += ds @ "
         "k[keys]; "
         "dk and dv get the transposed",
     ),
-    why="One number for each query stands for a whole row of weights. That is how attention trains on texts whose weights "
-    "would fit into "
-    "no memory.",
+    why="One number for each query replaces a whole row of weights. So attention can train on texts whose "
+    "weights would not fit into memory.",
 )
 
 
@@ -377,7 +396,8 @@ def _(my, g, q, k, v, block):
 
 
 blockwise_attention_backward.wrong(
-    "The softmax's cross terms are missing: from dp each row's sum of p dp must be taken off, which is g . y.",
+    "The softmax's cross terms are missing: from dp each row's sum of p dp must be taken off, which is g . "
+    "y.",
     "(g[rows] @ v[keys].T - delta[rows, None])",
     "(g[rows] @ v[keys].T)",
 )
@@ -387,7 +407,8 @@ blockwise_attention_backward.wrong(
     "- delta[rows, None])",
 )
 blockwise_attention_backward.wrong(
-    "A key is met by every block of queries, a query by every block of keys: add up with +=, or only the last block counts.",
+    "Every block of queries contributes to a key's gradient, and every block of keys to a query's. Add with "
+    "+=, or only the last block counts.",
     body="""
 scale = 1 / np.sqrt(q.shape[1])
 dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
@@ -405,7 +426,8 @@ return dq, dk, dv
 """,
 )
 blockwise_attention_backward.wrong(
-    "Within a block you only have a part of the row, so the sum of p dp over the block is not the row's. Use (g * "
+    "Within a block you only have a part of the row, so the sum of p dp over the block is not the row's. "
+    "Use (g * "
     "y).sum(axis=-1), which "
     "is the sum over all keys.",
     "ds = p * (g[rows] @ v[keys].T - delta[rows, None]) * scale",
@@ -417,7 +439,8 @@ blockwise_attention_backward.wrong(
     ")",
 )
 blockwise_attention_backward.wrong(
-    "The gradients are right, but all weights were made at once: this function must not make a table of len(q) x len(k).",
+    "The gradients are right, but you computed all weights at once: this function must not make a table of "
+    "len(q) x len(k).",
     body="""
 scale = 1 / np.sqrt(q.shape[1])
 p = np.exp(q @ k.T * scale - lse[:, None])
@@ -430,13 +453,15 @@ causal_blockwise_attention = lesson.exercise(
     "causal_blockwise_attention",
     hints=(
         "Which blocks of keys can a block of queries that ends before position i + block see anything of?",
-        "With blocks of equal size, the inner loop ends at the block on the diagonal. In that one, scores of keys behind "
+        "With blocks of equal size, the inner loop ends at the block on the diagonal. In that one, scores "
+        "of keys behind "
         "the query "
         "become -inf; the blocks before are seen whole.",
-        "for j in range(0, i + 1, block), and np.where(place[rows, None] >= place[None, keys], scores, -np.inf)",
+        "for j in range(0, i + 1, block), and np.where(place[rows, None] >= place[None, keys], scores, "
+        "-np.inf)",
     ),
-    why="Half of the blocks are never computed: a causal model's attention takes about half the time, for nothing but the "
-    "end of a loop.",
+    why="Half of the blocks are never computed, so a causal model's attention takes about half the time. "
+    "It only takes an earlier end of a loop.",
 )
 
 
@@ -490,7 +515,8 @@ def _(my, rng):
 
 
 causal_blockwise_attention.wrong(
-    "The scores of later keys are hidden, but their blocks are still computed. End the inner loop at the block on the "
+    "The scores of later keys are hidden, but their blocks are still computed. End the inner loop at the "
+    "block on the "
     "diagonal.",
     "for j in range(0, i + 1, block):",
     "for j in range(0, len(k), block):",
@@ -511,7 +537,7 @@ causal_blockwise_attention.wrong(
     "scores, 0)",
 )
 causal_blockwise_attention.wrong(
-    "The loop ends one block too early: the block on the diagonal belongs to it.",
+    "The loop ends one block too early: include the block on the diagonal.",
     "for j in range(0, i + 1, block):",
     "for j in range(0, max(i, 1), block):",
 )
@@ -522,7 +548,8 @@ checkpointed_forward = lesson.exercise(
     "checkpointed_forward",
     hints=(
         "Which inputs are kept, if every = 3 and there are 7 functions?",
-        "Go through the functions with their numbers; where the number is a multiple of `every`, keep what goes in, "
+        "Go through the functions with their numbers; where the number is a multiple of `every`, keep what "
+        "goes in, "
         "before calling.",
         "for number, fun in enumerate(functions): if number % every == 0: kept.append(x); then x = fun(x)",
     ),
@@ -575,7 +602,7 @@ return x, kept
 """,
 )
 checkpointed_forward.wrong(
-    "You begin counting at 1, so the first input of all is missing: number 0 is a multiple of every.",
+    "You start counting at 1, so the very first input is missing: 0 is a multiple of every.",
     "enumerate(functions)",
     "enumerate(functions, 1)",
 )
@@ -583,16 +610,19 @@ checkpointed_forward.wrong(
 checkpointed_backward = lesson.exercise(
     "checkpointed_backward",
     hints=(
-        "In which order do the segments come? And inside a segment, what must be known before the last function's "
+        "In which order do the segments come? And inside a segment, what must be known before the last "
+        "function's "
         "backward can run?",
-        "For each segment, last one first: from its kept input run forward through the segment, noting the inputs; then "
+        "For each segment, last one first: from its kept input run forward through the segment, noting the "
+        "inputs; then "
         "call the backwards "
         "in reverse, each with the input of its function.",
-        "inputs = [kept[number]]; for fun in segment's functions but the last: inputs.append(fun(inputs[-1])); "
+        "inputs = [kept[number]]; for fun in segment's functions but the last: "
+        "inputs.append(fun(inputs[-1])); "
         "then for backward, x in zip(reversed(...), reversed(inputs)): g = backward(g, x)",
     ),
-    why="That is checkpointing: one more forward pass, and the memory of one segment at a time. minigrad.checkpoint does "
-    "it to whole modules.",
+    why="That is checkpointing: one more forward pass, and the memory of one segment at a time. "
+    "minigrad.checkpoint does it for whole modules.",
 )
 
 
@@ -655,7 +685,8 @@ def _(my, g, x, every):
 
 
 checkpointed_backward.wrong(
-    "Every backward of a segment got the segment's first input. Each needs the input of its own function: compute those again.",
+    "Every backward of a segment got the segment's first input. Each needs the input of its own function: "
+    "compute those again.",
     body="""
 for number in reversed(range(len(kept))):
     segment = slice(number * every, (number + 1) * every)
@@ -670,12 +701,13 @@ checkpointed_backward.wrong(
     "for backward, x in zip(backwards[segment], inputs, strict=True):",
 )
 checkpointed_backward.wrong(
-    "The segments must be taken last one first: the gradient comes from the end.",
+    "Start with the last segment: the gradient comes from the end.",
     "for number in reversed(range(len(kept))):",
     "for number in range(len(kept)):",
 )
 checkpointed_backward.wrong(
-    "The gradient is right, but you run each segment's last function again, and nobody reads its value. Stop one before.",
+    "The gradient is right, but you run each segment's last function again, and nothing reads its value. "
+    "Stop one before.",
     body="""
 for number in reversed(range(len(kept))):
     segment = slice(number * every, (number + 1) * every)
@@ -688,7 +720,7 @@ return g
 """,
 )
 checkpointed_backward.wrong(
-    "Each backward got the value of its function; what it wants is the input: one earlier.",
+    "You pass each backward the value of its function. It needs the input, which is one earlier.",
     body="""
 for number in reversed(range(len(kept))):
     segment = slice(number * every, (number + 1) * every)

@@ -1,8 +1,9 @@
 """Exercises of lesson 16: what attention costs, and how to pay less.
 
 Write each function where it says so; `python -m tutorials check 16` tests this file and explains.
-NumPy is all you need. A floating-point operation (FLOP) is one multiplication or one addition, so that a matrix product
-(m, k) @ (k, n) costs 2 m k n. Attention here is one head without batch: scores = q k^T / sqrt(d_k).
+NumPy is all you need. A floating-point operation (FLOP) is one multiplication or one addition, so that a
+matrix product (m, k) @ (k, n) costs 2 m k n. Attention here is one head without batch: scores = q k^T /
+sqrt(d_k).
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ def attention_flops(n, d_model, num_heads):
     """FLOPs of the matrix products of multi-head self-attention on n tokens, forward, as two whole numbers.
 
     projections  the four of them (queries, keys, values, output), each from d_model to d_model
-    attending    q k^T and weights @ v, of all num_heads heads together; each head is d_model // num_heads wide
+    attending    q k^T and weights @ v, of all num_heads heads; each head is d_model // num_heads wide
     Returns (projections, attending). Biases, softmax and masks are not counted.
     """
     # solution
@@ -40,7 +41,7 @@ def attention_bytes(batch, num_heads, n, d_model, itemsize=4):
 
 
 def state_of_block(scores, v):
-    """Given to you: what is remembered of one block of keys. scores (Tq, B), v (B, Dv) -> (m, t, a).
+    """Given to you: the state of one block of keys. scores (Tq, B), v (B, Dv) -> (m, t, a).
 
     m (Tq,)     the largest score of each row
     t (Tq,)     the sum over the block's keys of exp(score - m)
@@ -55,8 +56,9 @@ def state_of_block(scores, v):
 def merge(one, other):
     """The state (m, t, a) of two blocks of keys together, from the state of each: see state_of_block.
 
-    a / t of the merged state is then the attention over the keys of both. A row may have m = -inf, t = 0, a = 0 in one state
-    or in both (no key to look at); the result is then the other state, or m = -inf, t = 0, a = 0; never NaN, and no warning.
+    a / t of the merged state is the attention over the keys of both. A row with no visible key has m = -inf,
+    t = 0, a = 0, in one state or in both. The result is then the other state, or again m = -inf, t = 0, a =
+    0; never NaN, and without a warning.
     """
     # solution
     (m1, t1, a1), (m2, t2, a2) = one, other
@@ -68,11 +70,12 @@ def merge(one, other):
 
 
 def blockwise_attention(q, k, v, block):
-    """Attention that never holds more than block x block scores. q (Tq, D), k (Tk, D), v (Tk, Dv) -> (y, lse).
+    """Attention that holds at most block x block scores. q (Tq, D), k (Tk, D), v (Tk, Dv) -> (y, lse).
 
     y (Tq, Dv)  softmax(q k^T / sqrt(D)) v
     lse (Tq,)   of each row of scores, log(sum(exp(scores))): what the backward pass needs
-    Queries and keys are taken `block` at a time; the last blocks may be smaller. Finite for scores of 1e4 too.
+    Queries and keys are taken `block` at a time; the last blocks may be smaller. Finite for scores of 1e4
+    too.
     """
     # solution
     y, lse = np.empty((len(q), v.shape[1])), np.empty(len(q))
@@ -90,10 +93,11 @@ def blockwise_attention(q, k, v, block):
 
 
 def blockwise_attention_backward(g, q, k, v, y, lse, block):
-    """The gradients (dq, dk, dv) of blockwise_attention's y, each in its argument's shape; again never more than block x block
-    weights at a time, which are made anew from q, k and lse.
+    """The gradients (dq, dk, dv) of blockwise_attention's y, each in its argument's shape.
 
-    g (Tq, Dv) is the gradient of y; q (Tq, D), k (Tk, D), v (Tk, Dv), y (Tq, Dv) and lse (Tq,) as in blockwise_attention.
+    Hold at most block x block weights at a time, computed again from q, k and lse.
+    g (Tq, Dv) is the gradient of y; q (Tq, D), k (Tk, D), v (Tk, Dv), y (Tq, Dv) and lse (Tq,) as in
+    blockwise_attention.
     """
     # solution
     scale = 1 / np.sqrt(q.shape[1])
@@ -115,8 +119,8 @@ def blockwise_attention_backward(g, q, k, v, y, lse, block):
 def causal_blockwise_attention(q, k, v, block):
     """Like blockwise_attention, but query i sees keys 0..i only; q, k (T, D), v (T, Dv) -> (y, lse).
 
-    Blocks that no query of the block of rows may see are not computed at all: whatever stands in their keys and values, NaN
-    too, has no effect. In blocks that the diagonal crosses, the scores of hidden keys are -inf.
+    Do not compute blocks of keys that no query of the block may see: their keys and values, NaN too, must
+    have no effect. In blocks that the diagonal crosses, the scores of hidden keys are -inf.
     """
     # solution
     y, lse = np.empty((len(q), v.shape[1])), np.empty(len(q))
@@ -137,7 +141,7 @@ def causal_blockwise_attention(q, k, v, block):
 
 
 def checkpointed_forward(functions, x, every):
-    """functions[-1](... functions[1](functions[0](x))), keeping few of the values in between. Returns (y, kept).
+    """functions[-1](... functions[1](functions[0](x))), keeping few of the values between. Returns (y, kept).
 
     kept  a list of the inputs of functions number 0, every, 2 every ...: x itself is the first
     Each function is called once.
@@ -155,9 +159,10 @@ def checkpointed_forward(functions, x, every):
 def checkpointed_backward(functions, backwards, kept, every, g):
     """The gradient of x, from the gradient g of checkpointed_forward's y and from what it kept.
 
-    backwards[i](g, x) is the gradient of the input of functions[i], from the gradient g of its value and its input x.
-    Segment by segment, the last one first: compute the inputs of the segment's functions again from the one kept, then go
-    back through them. The last function of a segment need not be called again: nobody reads its value.
+    backwards[i](g, x) is the gradient of the input of functions[i], from the gradient g of its value and its
+    input x. For each segment, the last one first: compute the inputs of its functions again from the kept
+    one, then run the backwards in reverse order. Do not call the last function of a segment again: nothing
+    reads its value.
     """
     # solution
     for number in reversed(range(len(kept))):
