@@ -59,7 +59,7 @@ def check_pair(forward, backward, inputs, *, eps=EPS, seed=0, tolerance=TOLERANC
     # a seed that differs from any that a caller is likely to draw inputs with, such as default_rng(0)
     g = np.random.default_rng([seed, 20]).standard_normal(y.shape)
     evidence = pair.evidence(g, y)
-    measured = [slopes(pair.args[i], lambda: flat([pair.run()[0]]), g.ravel(), eps) for i in pair.places]
+    measured = [slopes(pair.args[i], lambda: flat([pair.run()[0]]), g.ravel(), eps) for i in pair.positions]
     try:
         raw = pair.gradients([g], [y], pair.args)
     except GradcheckError:
@@ -113,9 +113,9 @@ class Pair:
         self.forward, self.backward = forward, backward
         inputs = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         self.args = tuple(_as_input(i, x) for i, x in enumerate(inputs))
-        self.places = [i for i, x in enumerate(self.args) if _is_float(x)]
+        self.positions = [i for i, x in enumerate(self.args) if _is_float(x)]
         self.saves = False  # does forward return (y, saved)?
-        if not self.places:
+        if not self.positions:
             raise GradcheckError(
                 "There is nothing to check: none of the inputs is an array of floats (Python numbers count "
                 "as settings and are not checked)."
@@ -180,10 +180,10 @@ class Pair:
 
     def _select(self, found):
         """Return one gradient for each float array, from whatever backward returned."""
-        wanted = len(self.places)
+        wanted = len(self.positions)
         if isinstance(found, (tuple, list)):
             if len(found) == len(self.args) and len(self.args) != wanted:
-                found = [found[i] for i in self.places]
+                found = [found[i] for i in self.positions]
             if len(found) != wanted:
                 raise GradcheckError(
                     f"backward returned {len(found)} gradients; {wanted} of the inputs are float arrays, and "
@@ -200,7 +200,7 @@ class Pair:
     def evidence(self, g, y):
         """Collect the Evidence of each input that is known before backward is called."""
         every = []
-        for k, i in enumerate(self.places):
+        for k, i in enumerate(self.positions):
             every.append(
                 Evidence(f"input {i}", None, None, self.args[i], [g], [y], self.args, i, siblings=every)
             )

@@ -1,4 +1,4 @@
-"""The diagnoses of gradcheck: each hypothesis where it holds and where it does not, pairs, locate, mistakes, mutants."""
+"""The diagnoses of gradcheck: where each hypothesis holds and where not, pairs, locate, mistakes, mutants."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The checker itself: what it refuses, what it restores, what it names, and that wrong rules do not pass it."""
+"""The checker itself: what it refuses, restores and names, and that wrong rules do not pass it."""
 
 import numpy as np
 import pytest

@@ -19,12 +19,12 @@ def examine_again(step, seed):
     """Return the second-order Results that are wrong, of the arguments and of the incoming gradient."""
     if isinstance(step, Rerun) or any(isinstance(arg, Several) for arg in step.args):
         return []
-    leaves = [Tensor(np.array(step.args[i])).requires_grad_() for i in step.places]
+    leaves = [Tensor(np.array(step.args[i])).requires_grad_() for i in step.positions]
     call = apply_kernel if isinstance(step.row, KernelRow) else apply
 
     def alone(*xs):
         args = list(step.args)
-        for i, x in zip(step.places, xs, strict=True):
+        for i, x in zip(step.positions, xs, strict=True):
             args[i] = x
         return call(step.row if isinstance(step.row, KernelRow) else step.node.fun, *args, **step.node.kwargs)
 

@@ -63,7 +63,7 @@ class Step:
 
     def __init__(self, node, args):
         self.node, self.args, self.row = node, args, RULES[node.fun]
-        self.places = [i for i, needed in enumerate(node.needs) if needed]
+        self.positions = [i for i, needed in enumerate(node.needs) if needed]
         self.value = self.run(args)[0]
 
     @property
@@ -118,7 +118,7 @@ class Rerun(Step):
             t.dtype == np.float64 and (t.node is None or i < len(self.run_again.positions))
             for i, t in enumerate(self.tensors)
         ]
-        self.places = [i + 1 for i, can in enumerate(movable) if can and node.needs[i + 1]]
+        self.positions = [i + 1 for i, can in enumerate(movable) if can and node.needs[i + 1]]
         self.value = self.run(self.args)[0]
 
     def inner_steps(self):
@@ -164,7 +164,7 @@ def examine(step, rng):
     One step along a random direction suffices for most; the others are checked entry by entry.
     """
     g, every = [rng.standard_normal(y.shape) for y in step.outputs()], []
-    for i in step.places:
+    for i in step.positions:
         every.append(_evidence(step, i, g, every))
     suspects = [e for e in every if not _is_right_along_direction(e, step, rng)]
     if not suspects:
