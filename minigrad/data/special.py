@@ -13,8 +13,8 @@ class Special:
 
     >>> from minigrad.data import Bytes
     >>> names = ["<pad>", "<end>"]
-    >>> Bytes(reserved=2).encode_special("hi<end>", names), Bytes(reserved=2).decode_special([106, 107, 1, 0],
-    names)
+    >>> vocabulary = Bytes(reserved=2)
+    >>> vocabulary.encode_special("hi<end>", names), vocabulary.decode_special([106, 107, 1, 0], names)
     (array([106, 107,   1]), 'hi<end><pad>')
     """
 

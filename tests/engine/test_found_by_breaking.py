@@ -363,9 +363,9 @@ def test_states_that_do_not_fit_are_sentences():
     p.grad = mg.ones(2)
     sgd.step()
     for state, words in (
-        ({}, "must hold state and param_groups"),
-        (sgd.state_dict(), "holds momentum_buffer, which Adam does not know"),
-        ({"state": {7: {}}, "param_groups": o.state_dict()["param_groups"]}, "of a parameter 7"),
+        ({}, "must have state and param_groups"),
+        (sgd.state_dict(), "has momentum_buffer, which Adam does not use"),
+        ({"state": {7: {}}, "param_groups": o.state_dict()["param_groups"]}, "has a parameter 7"),
     ):
         with pytest.raises(ValueError, match=words):
             o.load_state_dict(state)
@@ -378,7 +378,7 @@ def test_states_that_do_not_fit_are_sentences():
     o.step()
     p.data, p.grad = np.ones(4, np.float32), mg.ones(4)
     with pytest.raises(
-        RuntimeError, match=r"remembers exp_avg of shape \(2,\) for a parameter that has \(4,\)"
+        RuntimeError, match=r"has exp_avg of shape \(2,\) for a parameter whose shape is \(4,\)"
     ):
         o.step()
     with pytest.raises(ValueError, match="lr must be a number"):

@@ -286,7 +286,7 @@ FILES = {
     "no source": (GOOD + b"\teins\n", "Source is missing in line 301"),
     "no target": (GOOD + b"one\t\tx\n", "Target is missing in line 301"),
     "empty": (b"\n \n", "are empty"),
-    "not UTF-8": (GOOD + "größe\tsize\n".encode("latin-1"), "line 301 holds the byte 0xf6"),
+    "not UTF-8": (GOOD + "größe\tsize\n".encode("latin-1"), "line 301 has the byte 0xf6"),
     "too few": (GOOD[:300], "29 pairs of 29 different sources that can be used; to learn from nine tenths"),
     "too long": (
         b"".join(b"%d\t%s\n" % (n, b"ab c" * 60) for n in range(300)),

@@ -294,7 +294,7 @@ def test_a_dict_of_modules():
     ),
 )
 def test_containers_hold_nothing_but_modules(make):
-    with refuses(TypeError, "Only modules", "function"):
+    with refuses(TypeError, "takes only modules", "function"):
         make(lambda x: x)
 
 

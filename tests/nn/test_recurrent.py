@@ -256,7 +256,7 @@ def test_the_kernel_is_what_runs_unless_definitions_are_asked_for():
         (lambda: nn.GRU(3, 4, num_layers=0), ["num_layers 0"]),
         (lambda: nn.RNN(3, 4, nonlinearity="gelu"), ["tanh", "'gelu'"]),
         (lambda: nn.LSTM(3, 4, num_layers=2, dropout=2), ["dropout", "2"]),
-        (lambda: nn.LSTM(3, 4)(mg.zeros(2, 5, 7)), ["(2, 5, 7)", "input_size", "3 numbers"]),
+        (lambda: nn.LSTM(3, 4)(mg.zeros(2, 5, 7)), ["(2, 5, 7)", "input_size", "of length 3"]),
         (lambda: nn.LSTM(3, 4)(mg.zeros(0, 2, 3)), ["at least one step"]),
         (lambda: nn.LSTM(3, 4)(mg.zeros(5, 2, 3), mg.zeros(1, 2, 4)), ["pair (h_0, c_0)"]),
         (lambda: nn.GRU(3, 4)(mg.zeros(5, 2, 3), mg.zeros(2, 2, 4)), ["(1, 2, 4)", "(2, 2, 4)"]),
