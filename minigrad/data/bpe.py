@@ -178,7 +178,7 @@ class BPE(Bytes):
             merges = [tuple(map(int, merge.split())) for merge in merges]
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(
-                f"This is not a vocabulary from BPE.to_json, with merges and reserved: {str(error)[:200]}."
+                f"This is no vocabulary from BPE.to_json, with merges and reserved: {str(error)[:200]}."
             ) from None
         return cls(merges, reserved)
 

@@ -195,9 +195,9 @@ def test_a_spoiled_memory_is_a_sentence(saved, words):
 
 
 def test_a_vocabulary_too_small_for_the_bytes_is_a_sentence():
-    with refuses(ValueError, "255", "256 bytes", "Take 256"):
+    with refuses(ValueError, "255", "256 bytes", "Choose 256"):
         BPE.train("abc", 255)
-    with refuses(ValueError, "3 special tokens", "Take 259"):
+    with refuses(ValueError, "3 special tokens", "Choose 259"):
         BPE.train("abc", 258, reserved=3)
 
 
