@@ -319,7 +319,7 @@ def test_embeddings_are_scaled_by_the_root_of_d_model():
     (ValueError, ("11 tokens", "max_len = 10"), lambda: small()(SRC[:1], np.ones((1, 11), int))),
     (IndexError, ("token id 6", "vocabulary of 6", "0..5"), lambda: small()(np.array([[6]]), TGT[:1])),
     (IndexError, ("token id -1",), lambda: small()(SRC[:1], np.array([[1, -1]]))),
-    (TypeError, ("whole numbers", "float"), lambda: small()(SRC[:1].astype(float), TGT[:1])),
+    (TypeError, ("integers", "float"), lambda: small()(SRC[:1].astype(float), TGT[:1])),
     (ValueError, ("src", "(0, 4)"), lambda: small()(np.zeros((0, 4), int), np.zeros((0, 3), int))),
     (ValueError, ("tgt", "(2, 0)"), lambda: small()(SRC, np.zeros((2, 0), int))),
     (ValueError, ("src", "(batch, length)", "(4,)"), lambda: small()(SRC[0], TGT[0])),

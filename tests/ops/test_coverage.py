@@ -631,7 +631,7 @@ REFUSED = {
     "matrix norm": (lambda x: linalg.norm(x, 2), NotImplementedError, "singular values"), "tensordot": (lambda x: mg.tensordot(x, x[:2], 1), ValueError, "differ in length"),
     "clip": (lambda x: x.clip(), ValueError, "min, max"), "np.pad": (lambda x: np.pad(x, 1, mode="mean"), NotImplementedError, "mean"),
     "np.split": (lambda x: np.split(x, 2), ValueError, "equal parts"), "np.sum(out)": (lambda x: np.sum(x, out=np.zeros(())), TypeError, "out="),
-    "F.pad": (lambda x: F.pad(x, (1, 2, 3)), ValueError, "two numbers"), "F.l1_loss": (lambda x: F.l1_loss(x, x[0]), ValueError, "l1_loss", "(3,)"),
+    "F.pad": (lambda x: F.pad(x, (1, 2, 3)), ValueError, "two integers"), "F.l1_loss": (lambda x: F.l1_loss(x, x[0]), ValueError, "l1_loss", "(3,)"),
     "F.bce": (lambda x: F.binary_cross_entropy(x + 9, x), ValueError, "logits"), "F.nll_loss": (lambda x: F.nll_loss(x, np.array([0, 1, 3])), IndexError, "nll_loss", "target 3"),
     "F.one_hot": (lambda x: F.one_hot(np.array([3]), 2), IndexError, "one_hot"), "reduction": (lambda x: F.huber_loss(x, x, "avg"), ValueError, "'avg'"),
     "whole powers": (lambda x: mg.tensor([2]) ** -1, ValueError, "power", "negative"), "empty amax": (lambda x: x[:0].amax(), ValueError, "(0, 3)"),

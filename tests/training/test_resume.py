@@ -427,7 +427,7 @@ def test_no_run_an_older_run_and_one_killed_at_its_first_file(tmp_path, capsys, 
         path.unlink()
     assert generate.main([str(folder), "x"]) == 2
     assert (
-        f"stopped before it had saved anything. To begin it again: python -m minigrad.train --resume {folder}"
+        f"interrupted before it had saved anything. To start it again: python -m minigrad.train --resume {folder}"
         in capsys.readouterr().err
     )
     assert train.main(["--resume", str(folder), "--quiet"]) == 0
@@ -579,7 +579,7 @@ def test_a_full_disk_is_said_the_training_goes_on_and_the_last_good_checkpoint_s
     err = capsys.readouterr().err
     assert (
         err.count("No space left on device") == 2
-        and "untouched" in err
+        and "unchanged" in err
         and "The training continues" in err
         and "Traceback" not in err
     )

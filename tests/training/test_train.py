@@ -373,7 +373,7 @@ def test_bad_values_get_a_sentence_and_status_2(capsys, arguments, words):
     ("train", ["--steps", "0"], "--steps: needs a whole number from 1, got '0'."),
     ("generate", [], "the following arguments are required: run."),
     ("trace", ["--depth", "0"], "--depth: needs a whole number from 1, or all; got '0'."),
-    ("gradcheck.__main__", ["nixda"], "nothing matches nixda; run without a word to see all names."),
+    ("gradcheck.__main__", ["nixda"], "no sample matches nixda; run without a name to see all names."),
 ])  # fmt: skip
 def test_every_door_says_a_mistake_in_two_lines(door, arguments, sentence, capsys):
     with pytest.raises(SystemExit) as stop:

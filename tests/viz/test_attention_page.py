@@ -156,7 +156,7 @@ def test_the_command_writes_a_page_of_the_given_texts(run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["naïve"], "has 'ï'"),
+        (["naïve"], "contains 'ï'"),
         (["1/2/99", "--out", "no/such/folder/x.html"], "could not be written: No such file"),
     ],
 )
