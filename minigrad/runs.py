@@ -23,7 +23,7 @@ examples:
   python -m minigrad.runs --sort metric             the best first, recipe by recipe
   python -m minigrad.runs elsewhere --json          the same figures for a program
 
-A run is finished, running (a process is writing into it), stopped at a step (resume it: minigrad.train --resume),
+A run is finished, running (a process is writing into it), stopped at a step (see minigrad.train --resume),
 failed at a step (a NaN, an error: broken.txt and report.html say why), or broken (its files cannot be read).
 """
 
