@@ -34,7 +34,8 @@ def pull_back(pending, wanted=None, retain_graph=False, history=None, run_hooks=
         g = pending.pop(node, None)
         parents, needs = (node.parents, node.needs) if leads is None else _leading(node, leads)
         if g is not None:
-            g = _through_hooks(node, g, run_hooks or node not in ends)
+            if node.hooks:
+                g = _through_hooks(node, g, run_hooks or node not in ends)
             if node in ends:
                 found[node] = g
             for parent, raw in zip(parents, vjp(node, g, needs, history) if True in needs else ()):
